@@ -1,0 +1,269 @@
+"""What a brick is: `init`, `bet`, `update`, and what it promises to the bricks around it.
+
+A *learner* plays online linear optimisation on a list of arrays.  A *reduction* is a learner built
+on another.  Both are frozen dataclasses that hold settings only: their ``repr`` is the expression
+that makes them, they hash and pickle, and the state is a separate nest of tuples and arrays (so a
+JAX pytree, and a plain dict after `paroli.core.learner.flatten`).
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from numbers import Real
+from typing import Any, NamedTuple, TypeAlias
+
+from paroli.core import norms
+from paroli.core.space import Array, Leaves, Space
+
+State: TypeAlias = Any
+
+
+class Told(NamedTuple):
+    """What a learner is told at the end of a round."""
+
+    g: Leaves
+    """The gradient, leaf by leaf."""
+    norm: Array
+    """‖g‖ in the learner's ``gradient_norm``, or an upper bound of it."""
+    g_max: Array
+    """The known bound on the gradients: the paper's 1, which 'we may replace with any known bound
+    g_max'.  Gradients come unscaled beside it, since a scale-free learner does not want them
+    divided."""
+
+
+class Learner(ABC):
+    """The four functions of a brick, and its promises."""
+
+    # Promises -------------------------------------------------------------------------------
+
+    @property
+    def norm(self) -> float:
+        """The p of the norm in which bets are measured."""
+        return math.inf
+
+    @property
+    def radius(self) -> float:
+        """No bet's norm ever exceeds this (inf: the learner is unconstrained)."""
+        return math.inf
+
+    @property
+    def gradient_norm(self) -> float:
+        """The p of the norm in which gradients must not exceed g_max."""
+        return norms.dual(self.norm)
+
+    @property
+    def limit(self) -> float:
+        """Gradients may be as large as limit · g_max."""
+        return 1.0
+
+    @property
+    def lazy(self) -> bool:
+        """A zero gradient leaves a coordinate's state as it is, so it can be skipped."""
+        return False
+
+    # Functions ------------------------------------------------------------------------------
+
+    @abstractmethod
+    def init(self, space: Space, like: Leaves) -> State:
+        """The state before the first round, for leaves shaped as ``like``."""
+
+    @abstractmethod
+    def bet(self, space: Space, state: State) -> Leaves:
+        """The point w_t to play."""
+
+    @abstractmethod
+    def update(self, space: Space, state: State, told: Told, totals: tuple[Array, ...]) -> State:
+        """The state after the round, given what `terms` asked for, summed over all devices."""
+
+    def terms(self, space: Space, state: State, g: Leaves) -> tuple[Array, ...]:
+        """This device's parts of the sums that `update` needs: the *reduce* of the round."""
+        return ()
+
+    def announce(self, space: Space, state: State, x: Leaves) -> State:
+        """Use what is known before the bet: this round's gradient is at most |x| coordinatewise.
+
+        In a linear model x is the row of features.  Learners that have no use for it ignore it.
+        """
+        return state
+
+    def log_wealth(self, space: Space, state: State) -> Array:
+        """The logarithm of the wealth, for learners that bet."""
+        raise AttributeError(f"{self!r} does not bet: it has no wealth")
+
+    def average(self, space: Space, state: State) -> Leaves:
+        """The average of the points played, where `averaged` is in the stack."""
+        raise AttributeError(f"{self!r} keeps no average: wrap it, averaged({self!r})")
+
+
+class Coordinatewise(Learner):
+    """A learner that treats every coordinate alone: three elementwise functions of one leaf.
+
+    They are what a kernel inlines and what a sparse step applies to the coordinates it touches.
+    """
+
+    @property
+    def lazy(self) -> bool:
+        return True
+
+    @property
+    def gradient_norm(self) -> float:
+        return math.inf
+
+    @abstractmethod
+    def init_leaf(self, xp: Any, leaf: Array) -> State:
+        """The state of one leaf."""
+
+    @abstractmethod
+    def bet_leaf(self, xp: Any, state: State) -> Array:
+        """What to play on one leaf."""
+
+    @abstractmethod
+    def update_leaf(self, xp: Any, state: State, g: Array, g_max: Array) -> State:
+        """The state of one leaf after the gradient g, whose entries are at most limit · g_max."""
+
+    def wealth_leaf(self, xp: Any, state: State) -> Array:
+        """The wealth of each coordinate, for learners that bet."""
+        raise AttributeError(f"{self!r} does not bet: it has no wealth")
+
+    def announce_leaf(self, xp: Any, state: State, x: Array) -> State:
+        """See `Learner.announce`."""
+        return state
+
+    def init(self, space: Space, like: Leaves) -> State:
+        return tuple(self.init_leaf(space.xp, leaf) for leaf in like)
+
+    def bet(self, space: Space, state: State) -> Leaves:
+        return [self.bet_leaf(space.xp, leaf) for leaf in state]
+
+    def update(self, space: Space, state: State, told: Told, totals: tuple[Array, ...]) -> State:
+        # A gradient that breaks its promise is scaled back to it; so is rounding at its edge.
+        g_max = space.xp.maximum(told.norm / self.limit, told.g_max)
+        return tuple(
+            self.update_leaf(space.xp, leaf, g, space.cast(g_max, g))
+            for leaf, g in zip(state, told.g, strict=True)
+        )
+
+    def announce(self, space: Space, state: State, x: Leaves) -> State:
+        return tuple(self.announce_leaf(space.xp, s, a) for s, a in zip(state, x, strict=True))
+
+    def log_wealth(self, space: Space, state: State) -> Array:
+        wealths = [self.wealth_leaf(space.xp, leaf) for leaf in state]
+        return space.xp.log(norms.norm(space, wealths, 1.0))
+
+
+class Reduction(Learner):
+    """A learner built on another, ``learner``, whose promises are its own unless it says so.
+
+    Its state is a tuple whose field ``inner`` is the other's state.
+    """
+
+    learner: Learner
+
+    def __post_init__(self) -> None:
+        check_learner(type(self).__name__, "learner", self.learner)
+
+    @property
+    def norm(self) -> float:
+        return self.learner.norm
+
+    @property
+    def radius(self) -> float:
+        return self.learner.radius
+
+    @property
+    def gradient_norm(self) -> float:
+        return self.learner.gradient_norm
+
+    @property
+    def limit(self) -> float:
+        return self.learner.limit
+
+    def bet(self, space: Space, state: State) -> Leaves:
+        return self.learner.bet(space, state.inner)
+
+    def terms(self, space: Space, state: State, g: Leaves) -> tuple[Array, ...]:
+        return self.learner.terms(space, state.inner, g)
+
+    def announce(self, space: Space, state: State, x: Leaves) -> State:
+        return state._replace(inner=self.learner.announce(space, state.inner, x))
+
+    def log_wealth(self, space: Space, state: State) -> Array:
+        return self.learner.log_wealth(space, state.inner)
+
+    def average(self, space: Space, state: State) -> Leaves:
+        return self.learner.average(space, state.inner)
+
+
+def tell(
+    space: Space, learner: Learner, state: State, g: Leaves, absolute_sum: Array | None = None
+) -> State:
+    """One round's end for any stack: reduce, then everything else.
+
+    The bound on the gradients is the paper's 1; `rescaled` puts its own in its place.  Whoever has
+    this device's `norms.absolute_sum` of g already, for checking it, can pass it on.
+    """
+    terms = learner.terms(space, state, g)
+    if learner.gradient_norm == 1.0:  # a plain sum: it travels with the others
+        if absolute_sum is None:
+            absolute_sum = norms.absolute_sum(space, g)
+        norm, *totals = space.total(absolute_sum, *terms)
+    else:
+        norm, totals = norms.norm(space, g, learner.gradient_norm), list(space.total(*terms))
+    told = Told(g, norm, space.number(1.0, g[0]))
+    return learner.update(space, state, told, tuple(totals))
+
+
+def tell_below(space: Space, learner: Learner, state: State, told: Told) -> State:
+    """Hand an altered gradient down: its sums have to be taken anew."""
+    totals = space.total(*learner.terms(space, state, told.g))
+    return learner.update(space, state, told, totals)
+
+
+def flatten(state: State, path: str = "") -> dict[str, Array]:
+    """A nest of tuples as a flat dict from dotted paths to arrays.
+
+    >>> class Pair(NamedTuple):
+    ...     a: float
+    ...     b: tuple[float, ...]
+    >>> flatten(Pair(1.0, (2.0, 3.0)))
+    {'a': 1.0, 'b.0': 2.0, 'b.1': 3.0}
+    """
+    if not isinstance(state, tuple):
+        return {path: state}
+    names = getattr(state, "_fields", range(len(state)))
+    flat: dict[str, Array] = {}
+    for name, part in zip(names, state, strict=True):
+        flat.update(flatten(part, f"{path}.{name}" if path else str(name)))
+    return flat
+
+
+def unflatten(template: State, flat: dict[str, Array], path: str = "") -> State:
+    """The inverse of `flatten`, shaped as ``template``."""
+    if not isinstance(template, tuple):
+        return flat[path]
+    names = getattr(template, "_fields", range(len(template)))
+    parts = [
+        unflatten(part, flat, f"{path}.{name}" if path else str(name))
+        for name, part in zip(names, template, strict=True)
+    ]
+    return type(template)(*parts) if hasattr(template, "_fields") else tuple(parts)
+
+
+def check_learner(owner: str, name: str, value: object) -> None:
+    """Refuse what is not a learner, with the hint that fits the usual slip."""
+    if isinstance(value, type) and issubclass(value, Learner):
+        raise TypeError(
+            f"{owner}: {name} is the class {value.__name__}; call it: {value.__name__}()"
+        )
+    if not isinstance(value, Learner):
+        raise TypeError(f"{owner}: {name} must be a learner such as diagonal(), not {value!r}")
+
+
+def check_number(owner: str, name: str, value: object, low: float, high: float = math.inf) -> None:
+    """Refuse a setting that is not a number in (low, high], or (low, inf) where high is inf."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"{owner}: {name} must be a number, not {value!r}")
+    if not low < float(value) <= high or math.isinf(float(value)):
+        bounds = f"in ({low}, {high}]" if math.isfinite(high) else f"finite and above {low}"
+        raise ValueError(f"{owner}: {name} must be {bounds}, not {value!r}")

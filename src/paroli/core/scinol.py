@@ -1,0 +1,110 @@
+r"""The inner learner of the paper's experiments: ScInOL, as the authors' code has it.
+
+A scale-invariant bet on each coordinate: nothing changes but the unit when all gradients of a
+coordinate are multiplied by a constant (up to the tiny initial values).  With M the largest |g| of
+the past, S² = Σ g̃² and G = Σ g̃,
+
+.. math::
+    s &= \min\left(\frac{1}{\sqrt{S^2 + M^2}},\, \frac{\text{cap}}{M}\right), \qquad
+    \theta = -G s \\
+    x &= \text{sign}(\theta) \min(|\theta|, 1) \frac{s}{2} \, \text{Wealth}, \qquad
+    w = \text{clip}(x, -\tfrac12, \tfrac12)
+
+and after the gradient, which counts at most as the largest one *before* it,
+
+.. math::
+    \tilde g = \text{clip}(g, -M, M), \text{ or } 0 \text{ where it pushes a clipped bet outward};
+    \quad \text{Wealth} \leftarrow \text{Wealth} - x \tilde g + \epsilon \, (M' - M).
+
+The differences from Kempka et al.'s own algorithm (`paroli.core.kempka`): M comes from past
+gradients, the wealth starts at ε M and is topped up when M grows, the ``cap`` on the first bets
+('Initial Betting Fraction' in the appendix, where it is called η), and the interval.
+
+>>> import numpy as np
+>>> from paroli import OnlineLearner, recursive, rescaled, scinol
+>>> learner = OnlineLearner(rescaled(recursive(scinol())), start=np.zeros(2))
+>>> for _ in range(100):
+...     learner.update(np.array([1000.0, -0.001]))
+>>> learner.point[0] < 0 < learner.point[1]
+np.True_
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from paroli.core.constrained import clip, truncated
+from paroli.core.learner import Coordinatewise, check_number
+from paroli.core.space import Array
+from paroli.core.wealth import HALF
+
+TINY = 1e-8
+"""The authors' SMALL_VALUE: where their M and S² start, so that nothing divides by zero."""
+
+
+class ScinolState(NamedTuple):
+    """What the next round needs, one entry for each coordinate."""
+
+    wealth: Array
+    M: Array
+    S: Array
+    """The root of S²: squares of gradients leave the float range, their root does not."""
+    G: Array
+
+
+@dataclass(frozen=True)
+class scinol(Coordinatewise):
+    """ScInOL as the authors' code has it.
+
+    Args:
+        epsilon: initial wealth of each coordinate, in units of its largest gradient.
+        cap: bound on the first betting fractions, in units of 1/M; None: no bound.
+        rescale: whether ε is in units of M; if not, the wealth starts at ε and is never topped up.
+        domain: bets are confined to [-domain, domain].
+    """
+
+    epsilon: float = 1.0
+    cap: float | None = 0.1
+    rescale: bool = True
+    domain: float = HALF
+
+    def __post_init__(self) -> None:
+        check_number("scinol", "epsilon", self.epsilon, low=0.0)
+        check_number("scinol", "domain", self.domain, low=0.0)
+        if self.cap is not None:
+            check_number("scinol", "cap", self.cap, low=0.0)
+
+    @property
+    def radius(self) -> float:
+        return self.domain
+
+    def init_leaf(self, xp: Any, leaf: Array) -> ScinolState:
+        wealth = xp.full_like(leaf, self.epsilon * (TINY if self.rescale else 1.0))
+        M = xp.full_like(leaf, TINY)
+        return ScinolState(wealth, M, xp.full_like(leaf, math.sqrt(TINY)), xp.zeros_like(leaf))
+
+    def _fraction(self, xp: Any, state: ScinolState) -> Array:
+        scaling = 1 / xp.hypot(state.S, state.M)
+        if self.cap is not None:
+            scaling = xp.minimum(scaling, self.cap / state.M)
+        return clip(xp, -state.G * scaling, 1.0) * scaling / 2
+
+    def bet_leaf(self, xp: Any, state: ScinolState) -> Array:
+        return clip(xp, self._fraction(xp, state) * state.wealth, self.domain)
+
+    def update_leaf(self, xp: Any, state: ScinolState, g: Array, g_max: Array) -> ScinolState:
+        v = self._fraction(xp, state)
+        x = v * state.wealth
+        w = clip(xp, x, self.domain)
+        M = xp.maximum(state.M, xp.abs(g))
+        past = xp.minimum(xp.maximum(g, -state.M), state.M)
+        g_tilde = truncated(xp, past, x, w)
+        wealth = state.wealth * (1 - v * g_tilde)
+        if self.rescale:
+            wealth = wealth + self.epsilon * (M - state.M)
+        return ScinolState(wealth, M, xp.hypot(state.S, g_tilde), state.G + g_tilde)
+
+    def wealth_leaf(self, xp: Any, state: ScinolState) -> Array:
+        return state.wealth

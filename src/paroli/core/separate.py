@@ -1,0 +1,120 @@
+"""One learner, many copies: for each coordinate, or for each leaf.
+
+A one-dimensional algorithm becomes a vector algorithm by running it on every coordinate; the
+regrets add up.  The same formulas serve: a sum 'over all coordinates' is then over one.
+
+>>> import numpy as np
+>>> from paroli import OnlineLearner, newton, percoordinate, recursive
+>>> learner = OnlineLearner(percoordinate(recursive(newton())), start=np.zeros(2))
+>>> for _ in range(100):
+...     learner.update(np.array([1.0, -1.0]))
+>>> bool(learner.point[0] == -learner.point[1] < -1e3)
+True
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from paroli.core import norms
+from paroli.core.learner import Learner, State, Told, check_learner
+from paroli.core.space import Array, Leaves, Space
+
+
+@dataclass(frozen=True)
+class _Copies(Learner):
+    """What the two have in common: a state for each leaf, and promises for the whole."""
+
+    learner: Learner
+
+    def __post_init__(self) -> None:
+        check_learner(type(self).__name__, "learner", self.learner)
+
+    @property
+    def limit(self) -> float:
+        return self.learner.limit
+
+    def _space(self, space: Space) -> Space:
+        raise NotImplementedError
+
+    def init(self, space: Space, like: Leaves) -> State:
+        return tuple(self.learner.init(self._space(space), [leaf]) for leaf in like)
+
+    def bet(self, space: Space, state: State) -> Leaves:
+        return [self.learner.bet(self._space(space), leaf_state)[0] for leaf_state in state]
+
+    def update(self, space: Space, state: State, told: Told, totals: tuple[Array, ...]) -> State:
+        return tuple(
+            self._update_leaf(space, s, g, told) for s, g in zip(state, told.g, strict=True)
+        )
+
+    def _update_leaf(self, space: Space, state: State, g: Array, told: Told) -> State:
+        space = self._space(space)
+        norm = norms.norm(space, [g], self.learner.gradient_norm)
+        totals = space.total(*self.learner.terms(space, state, [g]))
+        return self.learner.update(space, state, Told([g], norm, told.g_max), totals)
+
+    def log_wealth(self, space: Space, state: State) -> Array:
+        xp = space.xp
+        logs = [self.learner.log_wealth(self._space(space), leaf_state) for leaf_state in state]
+        m = space.max(logs[0])
+        for log in logs[1:]:
+            m = xp.maximum(m, space.max(log))
+        m = space.largest(m)
+        return m + xp.log(norms.norm(space, [xp.exp(log - m) for log in logs], 1.0))
+
+
+@dataclass(frozen=True)
+class perleaf(_Copies):
+    """A copy of a learner for each leaf: one wealth a tensor instead of one for all."""
+
+    @property
+    def norm(self) -> float:
+        return self.learner.norm
+
+    @property
+    def radius(self) -> float:
+        return self.learner.radius if self.norm == math.inf else math.inf
+
+    def _space(self, space: Space) -> Space:
+        return space
+
+
+@dataclass(frozen=True)
+class percoordinate(_Copies):
+    """A copy of a one-dimensional learner for each coordinate."""
+
+    @property
+    def radius(self) -> float:
+        return self.learner.radius
+
+    @property
+    def gradient_norm(self) -> float:
+        return math.inf
+
+    def _space(self, space: Space) -> Space:
+        return _EachAlone(space)
+
+
+class _EachAlone(Space):
+    """A space in which every coordinate is a world of its own: nothing is ever added up."""
+
+    def __init__(self, space: Space) -> None:
+        super().__init__(space.xp, space.scalar)
+        self.space = space
+
+    def number(self, value: float, like: Array) -> Array:
+        return self.xp.full_like(like, value)
+
+    def cast(self, number: Array, like: Array) -> Array:
+        return self.space.cast(number, like)
+
+    def sum(self, x: Array) -> Array:
+        return x
+
+    def max(self, x: Array) -> Array:
+        return x
+
+    def magnitude_ceiling(self, leaves: Leaves) -> float:
+        return self.space.magnitude_ceiling(leaves)

@@ -1,0 +1,129 @@
+"""Where the numbers live: an array namespace, and how a sum crosses leaves and devices.
+
+A round of Algorithm 1 is *reduce, scalar, map*: a few sums over all tensors and devices, a scalar
+update, and then the inner learner coordinate by coordinate.  The formulas are the same everywhere;
+only the array library and the way a sum travels differ, and a `Space` is exactly that difference.
+A front end subclasses it: a sharded one overrides `total` and `largest`, one on a GPU `number`.
+"""
+
+from __future__ import annotations
+
+import math
+from types import SimpleNamespace
+from typing import Any, TypeAlias
+
+import numpy as np
+
+Array: TypeAlias = Any
+Leaves: TypeAlias = list[Any]
+
+FUNCTIONS = (
+    "abs", "asarray", "clip", "exp", "expm1", "finfo", "full_like", "hypot", "log", "log1p", "max",
+    "maximum", "minimum", "sign", "sqrt", "sum", "where", "zeros_like",
+)  # fmt: skip
+"""What a namespace must offer for every coordinatewise brick and scalar reduction: the array API
+standard's functions of these names, in which all arguments but the first array may be Python
+numbers."""
+
+MATRIX_FUNCTIONS = ("concat", "eye", "linalg", "reshape", "zeros")
+"""What it must offer on top of that for the full-matrix bricks."""
+
+HEADROOM = 2.0**-30
+"""How far below the end of the float range magnitudes are kept, so that sums over a billion rounds
+or coordinates stay finite."""
+
+
+class Space:
+    """An array namespace ``xp`` and the dtype of global numbers (wealth, g_max, sums).
+
+    >>> import numpy as np
+    >>> space = Space(np, np.float64)
+    >>> float(space.sum(np.array([1.0, 2.0], dtype=np.float32)))
+    3.0
+    """
+
+    def __init__(self, xp: Any, scalar: Any) -> None:
+        self.xp = xp
+        self.scalar = scalar
+
+    def number(self, value: float, like: Array) -> Array:
+        """A global number (``like`` is some leaf: its device and library are to be used)."""
+        return self.xp.asarray(value, dtype=self.scalar)
+
+    def cast(self, number: Array, like: Array) -> Array:
+        """A global number in the dtype of a leaf, ready to meet its entries."""
+        return self.xp.astype(number, like.dtype)
+
+    def sum(self, x: Array) -> Array:
+        """The sum of one leaf's entries as a global number: this device's part of it."""
+        return self.xp.sum(x, dtype=self.scalar)
+
+    def max(self, x: Array) -> Array:
+        """The largest entry of one leaf as a global number: this device's part of it."""
+        return self.xp.astype(self.xp.max(x), self.scalar)
+
+    def total(self, *numbers: Array) -> tuple[Array, ...]:
+        """Several sums across devices at once (a sharded space needs one all-reduce for them)."""
+        return numbers
+
+    def largest(self, number: Array) -> Array:
+        """The maximum across devices."""
+        return number
+
+    def dot(self, a: Leaves, b: Leaves) -> Array:
+        """a · b on this device, over all leaves."""
+        result = self.sum(a[0] * b[0])
+        for i in range(1, len(a)):
+            result = result + self.sum(a[i] * b[i])
+        return result
+
+    def log_ceiling(self, leaves: Leaves) -> float:
+        """The largest logarithm whose exponential every leaf can hold, with room to spare."""
+        return math.log(self.magnitude_ceiling(leaves))
+
+    def magnitude_ceiling(self, leaves: Leaves) -> float:
+        """The largest magnitude that the narrowest leaf can hold, with room to spare."""
+        dtypes = {leaf.dtype for leaf in leaves}
+        return min(float(self.xp.finfo(dtype).max) for dtype in dtypes) * HEADROOM
+
+
+class NumPySpace(Space):
+    """NumPy, with the standard's functions bound to their quickest forms for small arrays.
+
+    `numpy.clip` and `numpy.sum` spend most of their time before the loop; the forms below give the
+    same values.
+    """
+
+    def __init__(self) -> None:
+        names = {name: getattr(np, name) for name in (*FUNCTIONS, *MATRIX_FUNCTIONS)}
+        names["clip"] = _clip
+        super().__init__(SimpleNamespace(**names), np.float64)
+
+    def number(self, value: float, like: Array) -> Array:
+        return np.float64(
+            value
+        )  # arithmetic on scalars is several times quicker than on 0-d arrays
+
+    def cast(self, number: Array, like: Array) -> Array:
+        # asarray, not dtype.type: per-coordinate learners carry arrays where others carry numbers.
+        return number if number.dtype == like.dtype else number.astype(like.dtype)
+
+    def sum(self, x: Array) -> Array:
+        return np.add.reduce(x, axis=None, dtype=np.float64)
+
+    def max(self, x: Array) -> Array:
+        return np.float64(np.maximum.reduce(x, axis=None))
+
+    def magnitude_ceiling(self, leaves: Leaves) -> float:
+        return min(_MAGNITUDE_CEILING[leaf.dtype] for leaf in leaves)
+
+
+def _clip(x: Array, low: float, high: float) -> Array:
+    return x.clip(low, high)
+
+
+_MAGNITUDE_CEILING = {
+    np.dtype(dtype): float(np.finfo(dtype).max) * HEADROOM for dtype in (np.float32, np.float64)
+}
+
+NUMPY = NumPySpace()
