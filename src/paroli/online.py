@@ -120,7 +120,7 @@ class OnlineLearner:
         }
 
     def load_state_dict(self, saved: Mapping[str, Any]) -> None:
-        """Resume from `state_dict`, bit for bit; what doesn't fit is refused and changes nothing."""
+        """Resume from `state_dict`, bit for bit; what doesn't fit is refused, nothing changed."""
         missing = {"format", "learner", "start", "state"} - set(saved)
         if missing:
             raise ValueError(f"the saved state lacks {sorted(missing)}: it is no state_dict()")

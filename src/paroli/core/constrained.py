@@ -46,12 +46,12 @@ from paroli.core.space import Array, Leaves, Space
 
 def clip(xp: Any, x: Array, bound: float) -> Array:
     """x truncated to [-bound, bound]."""
-    return xp.clip(x, -bound, bound)  # line 7
+    return xp.clip(x, -bound, bound)  # alg:diag line 7
 
 
 def truncated(xp: Any, g: Array, x: Array, w: Array) -> Array:
     """g, or 0 where it pushes the clipped w further out than the learner's own x already is."""
-    return xp.where(g * (x - w) < 0, 0.0, g)  # lines 12-15
+    return xp.where(g * (x - w) < 0, 0.0, g)  # alg:diag lines 12-15
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,7 @@ class diagonal(Coordinatewise):
         eta: weight of the past against the regulariser.
     """
 
-    epsilon: float = 1.0
+    epsilon: float = 1.0  # line 1
     eta: float = 0.5
 
     def __post_init__(self) -> None:

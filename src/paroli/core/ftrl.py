@@ -29,7 +29,7 @@ INITIAL_A = 5.0
 
 def leader(xp: Any, sum_z: Array, A: Array, eta: float) -> Array:
     """The minimiser over [-1/2, 1/2] of v Σz + A v² / (4η)."""
-    return clip(xp, -2 * eta * sum_z / A, HALF)
+    return clip(xp, -2 * eta * sum_z / A, HALF)  # alg:diag line 19
 
 
 class FtrlState(NamedTuple):

@@ -2,7 +2,8 @@ r"""ScInOL 1 and 2 as Kempka, Kotłowski & Warmuth (2019) state them.
 
 Scale-invariant learners for linear models, where the row of features x_t is known before the
 prediction and the gradient is a slope of at most 1 times x_t.  `Learner.announce` brings x_t in;
-without it the largest gradient of the past stands for it, and a larger one counts as that.  On each coordinate, with M = max |x|, S² = Σ g², G = -Σ g and θ = G / √(S² + M²), ScInOL 1 plays
+without it the largest gradient of the past stands for it, and a larger one counts as that.  On each
+coordinate, with M = max |x|, S² = Σ g², G = -Σ g and θ = G / √(S² + M²), ScInOL 1 plays
 
 .. math::
     w = \beta \, \text{sign}(\theta) \frac{e^{|\theta|/2} - 1}{2\sqrt{S^2 + M^2}}, \qquad

@@ -134,14 +134,14 @@ class Coordinatewise(Learner):
         return tuple(self.init_leaf(space.xp, leaf) for leaf in like)
 
     def bet(self, space: Space, state: State) -> Leaves:
-        return [self.bet_leaf(space.xp, leaf) for leaf in state]
+        return [self.bet_leaf(space.xp, leaf) for leaf in state]  # alg:diag lines 5, 8
 
     def update(self, space: Space, state: State, told: Told, totals: tuple[Array, ...]) -> State:
         # A gradient that breaks its promise is scaled back to it; so is rounding at its edge.
         g_max = space.xp.maximum(told.norm / self.limit, told.g_max)
         return tuple(
             self.update_leaf(space.xp, leaf, g, space.cast(g_max, g))
-            for leaf, g in zip(state, told.g, strict=True)
+            for leaf, g in zip(state, told.g, strict=True)  # alg:diag lines 11, 20
         )
 
     def announce(self, space: Space, state: State, x: Leaves) -> State:
@@ -210,8 +210,8 @@ def tell(
         norm, *totals = space.total(absolute_sum, *terms)
     else:
         norm, totals = norms.norm(space, g, learner.gradient_norm), list(space.total(*terms))
-    told = Told(g, norm, space.number(1.0, g[0]))
-    return learner.update(space, state, told, tuple(totals))
+    told = Told(g, norm, space.number(1.0, g[0]))  # alg:recurse lines 4, 7, 11-12
+    return learner.update(space, state, told, tuple(totals))  # alg:diag lines 4, 10, 21-22
 
 
 def tell_below(space: Space, learner: Learner, state: State, told: Told) -> State:

@@ -64,16 +64,16 @@ class recursive(Learner):
     """
 
     inner: Learner
-    epsilon: float = 1.0
+    epsilon: float = 1.0  # line 1
 
     def __post_init__(self) -> None:
         check_learner("recursive", "inner", self.inner)
         check_number("recursive", "epsilon", self.epsilon, low=0.0)
         if self.inner.radius > HALF:
-            domain = "box()" if self.inner.norm == math.inf else f"ball(norm={self.inner.norm:g})"
+            wrap = "box()" if self.inner.norm == math.inf else f"ball(norm={self.inner.norm:g})"
             raise ValueError(
-                f"recursive: a betting fraction must stay within {HALF}, but {self.inner!r} may go to "
-                f"{self.inner.radius}; wrap it: constrained({self.inner!r}, {domain})"
+                f"recursive: a betting fraction must stay within {HALF}, but {self.inner!r} may "
+                f"play up to {self.inner.radius}; wrap it: constrained({self.inner!r}, {wrap})"
             )
 
     @property

@@ -19,7 +19,7 @@ from typing import Any
 from paroli.core.space import Array
 
 HALF = 0.5
-"""The largest betting fraction: the paper's ‖v‖ ≤ 1/2, which keeps 1 - g·v above 1/2."""
+"""The largest betting fraction (``eqn:wlessthanwealth``): it keeps 1 - g·v at 1/2 or above."""
 
 
 def grown(xp: Any, log_wealth: Array, g_v: Array) -> Array:
@@ -29,7 +29,7 @@ def grown(xp: Any, log_wealth: Array, g_v: Array) -> Array:
 
 def log_loss_gradient(g: Array, g_v: Array) -> Array:
     r"""z = d/dv[-log(1 - g·v)] = g / (1 - g·v): what is sent down to whoever chose v."""
-    return g / (1 - g_v)
+    return g / (1 - g_v)  # alg:diag line 17
 
 
 def staked(xp: Any, log_wealth: Array, ceiling: float) -> Array:
