@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from paroli.core.learner import Learner, State, check_learner, flatten, tell, unflatten
+from paroli.core.learner import Learner, Played, State, check_learner, flatten, tell, unflatten
 from paroli.core.norms import absolute_sum
 from paroli.core.space import NUMPY
 
@@ -50,13 +50,14 @@ class OnlineLearner:
             raise ValueError("start is an empty list: give at least one array")
         self._start = [_checked_start(self._name(i), leaf) for i, leaf in enumerate(leaves)]
         self._state: State = learner.init(NUMPY, self._start)
+        self._played: Played | None = None
 
     # Playing --------------------------------------------------------------------------------
 
     @property
     def point(self) -> Any:
         """What to play now: start + w_t, shaped as start; yours to keep and to change."""
-        return self._shaped(self.learner.bet(NUMPY, self._state))
+        return self._shaped(self._play().w)
 
     def update(self, g: npt.ArrayLike | Sequence[npt.ArrayLike]) -> None:
         """Take the round's gradient at `point`.
@@ -69,7 +70,8 @@ class OnlineLearner:
             size = absolute_sum(NUMPY, leaves)
         if not size < self._largest:  # NaN and inf anywhere end up in the sum
             leaves, size = self._tamed(leaves), None
-        self._state = tell(NUMPY, self.learner, self._state, leaves, size)
+        self._state = tell(NUMPY, self.learner, self._state, leaves, self._play(), size)
+        self._played = None
 
     def announce(self, x: npt.ArrayLike | Sequence[npt.ArrayLike]) -> None:
         """Say before playing that this round's gradient is a slope in [-1, 1] times x.
@@ -79,6 +81,7 @@ class OnlineLearner:
         leaves = self._checked("the announcement", x)
         self._refuse_nonfinite("the announcement", leaves)
         self._state = self.learner.announce(NUMPY, self._state, leaves)
+        self._played = None
 
     # Looking --------------------------------------------------------------------------------
 
@@ -145,11 +148,18 @@ class OnlineLearner:
             part = np.asarray(part)
             _check_fits(f"saved state, {path}", state[path], part.shape, part.dtype)
         self._start = [np.array(leaf) for leaf in start]
+        self._played = None
         self._state = unflatten(
             self._state, {path: np.array(part)[()] for path, part in state.items()}
         )
 
     # Checking -------------------------------------------------------------------------------
+
+    def _play(self) -> Played:
+        """What the current state plays, computed once a round."""
+        if self._played is None:
+            self._played = self.learner.play(NUMPY, self._state)
+        return self._played
 
     @property
     def _largest(self) -> float:

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 from paroli.core import norms
 from paroli.core.dense import joined, split
-from paroli.core.learner import Coordinatewise, Learner, Told, check_number
+from paroli.core.learner import Coordinatewise, Learner, Played, Told, check_number
 from paroli.core.space import Array, Leaves, Space
 
 
@@ -95,11 +95,16 @@ class full_adagrad(Learner):
         w = tuple(space.xp.zeros_like(leaf) for leaf in like)
         return FullAdagradState(space.cast(space.number(0.0, flat), flat), H, w)
 
-    def bet(self, space: Space, state: FullAdagradState) -> Leaves:
-        return list(state.w)
+    def play(self, space: Space, state: FullAdagradState) -> Played:
+        return Played(list(state.w))
 
     def update(
-        self, space: Space, state: FullAdagradState, told: Told, totals: tuple[Array, ...]
+        self,
+        space: Space,
+        state: FullAdagradState,
+        played: Played,
+        told: Told,
+        totals: tuple[Array, ...],
     ) -> FullAdagradState:
         xp = space.xp
         g = joined(xp, told.g)

@@ -23,7 +23,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
-from paroli.core.learner import Learner, Reduction, State, Told, check_number
+from paroli.core.learner import Learner, Played, Reduction, State, Told, check_number
 from paroli.core.space import Array, Leaves, Space
 
 
@@ -97,15 +97,21 @@ class averaged(Reduction):
         return AveragedState(space.number(0.0, like[0]), average, self.learner.init(space, like))
 
     def update(
-        self, space: Space, state: AveragedState, told: Told, totals: tuple[Array, ...]
+        self,
+        space: Space,
+        state: AveragedState,
+        played: Played,
+        told: Told,
+        totals: tuple[Array, ...],
     ) -> AveragedState:
         t = state.t + 1
         share = self.kind.share(space.xp, t)
         average = tuple(
             old + space.cast(share, w) * (w - old)
-            for old, w in zip(state.average, self.learner.bet(space, state.inner), strict=True)
+            for old, w in zip(state.average, played.w, strict=True)
         )
-        return AveragedState(t, average, self.learner.update(space, state.inner, told, totals))
+        inner = self.learner.update(space, state.inner, played.inner, told, totals)
+        return AveragedState(t, average, inner)
 
     def average(self, space: Space, state: AveragedState) -> Leaves:
         return list(state.average)

@@ -35,6 +35,7 @@ from typing import Any, NamedTuple
 from paroli.core import norms
 from paroli.core.learner import (
     Learner,
+    Played,
     Reduction,
     State,
     Told,
@@ -162,19 +163,24 @@ class constrained(Reduction):
     def init(self, space: Space, like: Leaves) -> ConstrainedState:
         return ConstrainedState(self.learner.init(space, like))
 
-    def bet(self, space: Space, state: ConstrainedState) -> Leaves:
-        return self.domain.project(space, self.learner.bet(space, state.inner))
+    def play(self, space: Space, state: ConstrainedState) -> Played:
+        x = self.learner.play(space, state.inner)
+        return Played(self.domain.project(space, x.w), x)
 
-    def terms(self, space: Space, state: ConstrainedState, g: Leaves) -> tuple[Array, ...]:
+    def terms(self, space: Space, played: Played, g: Leaves) -> tuple[Array, ...]:
         return ()  # the learner's sums are of the altered gradient, known only in `update`
 
     def update(
-        self, space: Space, state: ConstrainedState, told: Told, totals: tuple[Array, ...]
+        self,
+        space: Space,
+        state: ConstrainedState,
+        played: Played,
+        told: Told,
+        totals: tuple[Array, ...],
     ) -> ConstrainedState:
-        x = self.learner.bet(space, state.inner)
-        w = self.domain.project(space, x)
-        g_tilde = self.domain.soften(space, told.g, x, w)
+        w, x = played
+        g_tilde = self.domain.soften(space, told.g, x.w, w)
         if self.domain.stretch > 1:
             g_tilde = [leaf / self.domain.stretch for leaf in g_tilde]
         told = told._replace(g=g_tilde)
-        return ConstrainedState(tell_below(space, self.learner, state.inner, told))
+        return ConstrainedState(tell_below(space, self.learner, state.inner, x, told))

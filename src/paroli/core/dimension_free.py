@@ -31,6 +31,7 @@ from typing import NamedTuple
 from paroli.core.constrained import ball
 from paroli.core.learner import (
     Learner,
+    Played,
     State,
     Told,
     check_learner,
@@ -72,11 +73,16 @@ class descent(Learner):
         y = tuple(space.xp.zeros_like(leaf) for leaf in like)
         return DescentState(space.number(0.0, like[0]), y)
 
-    def bet(self, space: Space, state: DescentState) -> Leaves:
-        return list(state.y)
+    def play(self, space: Space, state: DescentState) -> Played:
+        return Played(list(state.y))
 
     def update(
-        self, space: Space, state: DescentState, told: Told, totals: tuple[Array, ...]
+        self,
+        space: Space,
+        state: DescentState,
+        played: Played,
+        told: Told,
+        totals: tuple[Array, ...],
     ) -> DescentState:
         xp = space.xp
         norm = xp.hypot(state.norm, told.norm)
@@ -131,23 +137,31 @@ class dimension_free(Learner):
             self.magnitude.init(space, [length]), self.direction.init(space, like)
         )
 
-    def bet(self, space: Space, state: DimensionFreeState) -> Leaves:
-        (m,) = self.magnitude.bet(space, state.magnitude)
-        return [space.cast(m, y) * y for y in self.direction.bet(space, state.direction)]
+    def play(self, space: Space, state: DimensionFreeState) -> Played:
+        m = self.magnitude.play(space, state.magnitude)
+        y = self.direction.play(space, state.direction)
+        return Played([space.cast(m.w[0], leaf) * leaf for leaf in y.w], (m, y))
 
-    def terms(self, space: Space, state: DimensionFreeState, g: Leaves) -> tuple[Array, ...]:
-        return (space.dot(g, self.direction.bet(space, state.direction)),)
+    def terms(self, space: Space, played: Played, g: Leaves) -> tuple[Array, ...]:
+        _, y = played.inner
+        return (space.dot(g, y.w),)
 
     def update(
-        self, space: Space, state: DimensionFreeState, told: Told, totals: tuple[Array, ...]
+        self,
+        space: Space,
+        state: DimensionFreeState,
+        played: Played,
+        told: Told,
+        totals: tuple[Array, ...],
     ) -> DimensionFreeState:
         xp = space.xp
+        m, y = played.inner
         kept = told.g_max / xp.maximum(told.norm, told.g_max)
         slope = totals[0] * kept
         length_told = Told([space.cast(slope, told.g[0])], xp.abs(slope), told.g_max)
         return DimensionFreeState(
-            tell_below(space, self.magnitude, state.magnitude, length_told),
-            tell_below(space, self.direction, state.direction, told),
+            tell_below(space, self.magnitude, state.magnitude, m, length_told),
+            tell_below(space, self.direction, state.direction, y, told),
         )
 
     def log_wealth(self, space: Space, state: DimensionFreeState) -> Array:

@@ -1,9 +1,10 @@
-"""What a brick is: `init`, `bet`, `update`, and what it promises to the bricks around it.
+"""What a brick is: `init`, `play`, `terms`, `update`, and what it promises to those around it.
 
 A *learner* plays online linear optimisation on a list of arrays.  A *reduction* is a learner built
 on another.  Both are frozen dataclasses that hold settings only: their ``repr`` is the expression
 that makes them, they hash and pickle, and the state is a separate nest of tuples and arrays (so a
-JAX pytree, and a plain dict after `paroli.core.learner.flatten`).
+JAX pytree, and a plain dict after `paroli.core.learner.flatten`).  In a state, a plain tuple has one
+entry for each leaf; everything else is named, and global.
 """
 
 from __future__ import annotations
@@ -17,6 +18,15 @@ from paroli.core import norms
 from paroli.core.space import Array, Leaves, Space
 
 State: TypeAlias = Any
+
+
+class Played(NamedTuple):
+    """What a learner plays in a round, and what those below it play to that end."""
+
+    w: Leaves
+    """The point w_t, leaf by leaf."""
+    inner: Any = ()
+    """The `Played` of the learner below, if there is one, as the learner above keeps it."""
 
 
 class Told(NamedTuple):
@@ -69,16 +79,22 @@ class Learner(ABC):
         """The state before the first round, for leaves shaped as ``like``."""
 
     @abstractmethod
-    def bet(self, space: Space, state: State) -> Leaves:
-        """The point w_t to play."""
+    def play(self, space: Space, state: State) -> Played:
+        """The point w_t to play, and what `terms` and `update` would compute again without it."""
 
-    @abstractmethod
-    def update(self, space: Space, state: State, told: Told, totals: tuple[Array, ...]) -> State:
-        """The state after the round, given what `terms` asked for, summed over all devices."""
-
-    def terms(self, space: Space, state: State, g: Leaves) -> tuple[Array, ...]:
+    def terms(self, space: Space, played: Played, g: Leaves) -> tuple[Array, ...]:
         """This device's parts of the sums that `update` needs: the *reduce* of the round."""
         return ()
+
+    @abstractmethod
+    def update(
+        self, space: Space, state: State, played: Played, told: Told, totals: tuple[Array, ...]
+    ) -> State:
+        """The state after the round, given what `terms` asked for, summed over all devices."""
+
+    def bet(self, space: Space, state: State) -> Leaves:
+        """The point w_t alone."""
+        return self.play(space, state).w
 
     def announce(self, space: Space, state: State, x: Leaves) -> State:
         """Use what is known before the bet: this round's gradient is at most |x| coordinatewise.
@@ -133,10 +149,12 @@ class Coordinatewise(Learner):
     def init(self, space: Space, like: Leaves) -> State:
         return tuple(self.init_leaf(space.xp, leaf) for leaf in like)
 
-    def bet(self, space: Space, state: State) -> Leaves:
-        return [self.bet_leaf(space.xp, leaf) for leaf in state]  # alg:diag lines 5, 8
+    def play(self, space: Space, state: State) -> Played:
+        return Played([self.bet_leaf(space.xp, leaf) for leaf in state])  # alg:diag lines 5, 8
 
-    def update(self, space: Space, state: State, told: Told, totals: tuple[Array, ...]) -> State:
+    def update(
+        self, space: Space, state: State, played: Played, told: Told, totals: tuple[Array, ...]
+    ) -> State:
         # A gradient that breaks its promise is scaled back to it; so is rounding at its edge.
         g_max = space.xp.maximum(told.norm / self.limit, told.g_max)
         return tuple(
@@ -179,11 +197,12 @@ class Reduction(Learner):
     def limit(self) -> float:
         return self.learner.limit
 
-    def bet(self, space: Space, state: State) -> Leaves:
-        return self.learner.bet(space, state.inner)
+    def play(self, space: Space, state: State) -> Played:
+        inner = self.learner.play(space, state.inner)
+        return Played(inner.w, inner)
 
-    def terms(self, space: Space, state: State, g: Leaves) -> tuple[Array, ...]:
-        return self.learner.terms(space, state.inner, g)
+    def terms(self, space: Space, played: Played, g: Leaves) -> tuple[Array, ...]:
+        return self.learner.terms(space, played.inner, g)
 
     def announce(self, space: Space, state: State, x: Leaves) -> State:
         return state._replace(inner=self.learner.announce(space, state.inner, x))
@@ -196,14 +215,21 @@ class Reduction(Learner):
 
 
 def tell(
-    space: Space, learner: Learner, state: State, g: Leaves, absolute_sum: Array | None = None
+    space: Space,
+    learner: Learner,
+    state: State,
+    g: Leaves,
+    played: Played | None = None,
+    absolute_sum: Array | None = None,
 ) -> State:
     """One round's end for any stack: reduce, then everything else.
 
     The bound on the gradients is the paper's 1; `rescaled` puts its own in its place.  Whoever has
-    this device's `norms.absolute_sum` of g already, for checking it, can pass it on.
+    what was played, or this device's `norms.absolute_sum` of g, can pass them on.
     """
-    terms = learner.terms(space, state, g)
+    if played is None:
+        played = learner.play(space, state)
+    terms = learner.terms(space, played, g)
     if learner.gradient_norm == 1.0:  # a plain sum: it travels with the others
         if absolute_sum is None:
             absolute_sum = norms.absolute_sum(space, g)
@@ -211,13 +237,13 @@ def tell(
     else:
         norm, totals = norms.norm(space, g, learner.gradient_norm), list(space.total(*terms))
     told = Told(g, norm, space.number(1.0, g[0]))  # alg:recurse lines 4, 7, 11-12
-    return learner.update(space, state, told, tuple(totals))  # alg:diag lines 4, 10, 21-22
+    return learner.update(space, state, played, told, tuple(totals))  # alg:diag lines 4, 10, 21-22
 
 
-def tell_below(space: Space, learner: Learner, state: State, told: Told) -> State:
+def tell_below(space: Space, learner: Learner, state: State, played: Played, told: Told) -> State:
     """Hand an altered gradient down: its sums have to be taken anew."""
-    totals = space.total(*learner.terms(space, state, told.g))
-    return learner.update(space, state, told, totals)
+    totals = space.total(*learner.terms(space, played, told.g))
+    return learner.update(space, state, played, told, totals)
 
 
 def flatten(state: State, path: str = "") -> dict[str, Array]:

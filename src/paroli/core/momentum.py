@@ -26,7 +26,7 @@ import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from paroli.core.learner import Learner, Reduction, State, Told, check_number
+from paroli.core.learner import Learner, Played, Reduction, State, Told, check_number
 from paroli.core.space import Array, Leaves, Space
 
 
@@ -62,15 +62,21 @@ class momentum(Reduction):
         w_bar = tuple(space.xp.zeros_like(leaf) for leaf in like)
         return MomentumState(space.number(0.0, like[0]), w_bar, self.learner.init(space, like))
 
-    def bet(self, space: Space, state: MomentumState) -> Leaves:
-        w = self.learner.bet(space, state.inner)
-        return [leaf + offset for leaf, offset in zip(w, state.w_bar, strict=True)]
+    def play(self, space: Space, state: MomentumState) -> Played:
+        inner = self.learner.play(space, state.inner)
+        w = [leaf + offset for leaf, offset in zip(inner.w, state.w_bar, strict=True)]
+        return Played(w, inner)
 
     def update(
-        self, space: Space, state: MomentumState, told: Told, totals: tuple[Array, ...]
+        self,
+        space: Space,
+        state: MomentumState,
+        played: Played,
+        told: Told,
+        totals: tuple[Array, ...],
     ) -> MomentumState:
         xp = space.xp
-        inner = self.learner.update(space, state.inner, told, totals)
+        inner = self.learner.update(space, state.inner, played.inner, told, totals)
         norm = xp.hypot(math.sqrt(self.decay) * state.norm, told.norm)
         share = told.norm / xp.where(norm > 0, norm, 1.0)
         share = share * share

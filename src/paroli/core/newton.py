@@ -40,7 +40,7 @@ from typing import Any, NamedTuple
 
 from paroli.core.constrained import clip
 from paroli.core.dense import joined, split
-from paroli.core.learner import Coordinatewise, Learner, Told, check_number
+from paroli.core.learner import Coordinatewise, Learner, Played, Told, check_number
 from paroli.core.space import Array, Leaves, Space
 from paroli.core.wealth import HALF
 
@@ -145,11 +145,16 @@ class full_newton(Learner):
         P = xp.eye(flat.shape[0], dtype=flat.dtype) / self.tau
         return FullNewtonState(P, xp.zeros_like(flat), tuple(xp.zeros_like(leaf) for leaf in like))
 
-    def bet(self, space: Space, state: FullNewtonState) -> Leaves:
-        return split(space.xp, state.P @ state.b, state.like)
+    def play(self, space: Space, state: FullNewtonState) -> Played:
+        return Played(split(space.xp, state.P @ state.b, state.like))
 
     def update(
-        self, space: Space, state: FullNewtonState, told: Told, totals: tuple[Array, ...]
+        self,
+        space: Space,
+        state: FullNewtonState,
+        played: Played,
+        told: Told,
+        totals: tuple[Array, ...],
     ) -> FullNewtonState:
         xp = space.xp
         kept = 1 / xp.maximum(told.norm / self.limit, told.g_max)
@@ -158,5 +163,6 @@ class full_newton(Learner):
         eta = newton_rate(HALF) if self.eta is None else self.eta
         P_z = state.P @ z
         P = state.P - P_z[:, None] * (P_z / (1 + z @ P_z))[None, :]
-        b = state.b + (z @ (state.P @ state.b) - eta) * z
+        v = joined(xp, played.w)
+        b = state.b + (z @ v - eta) * z
         return state._replace(P=P, b=b)

@@ -36,6 +36,7 @@ from typing import NamedTuple
 
 from paroli.core.learner import (
     Learner,
+    Played,
     State,
     Told,
     check_learner,
@@ -84,16 +85,22 @@ class recursive(Learner):
         log_epsilon = space.number(math.log(self.epsilon), like[0])  # line 2
         return RecursiveState(log_epsilon, self.inner.init(space, like))  # line 3
 
-    def bet(self, space: Space, state: RecursiveState) -> Leaves:
-        v = self.inner.bet(space, state.inner)  # line 5
-        wealth = staked(space.xp, state.log_wealth, space.log_ceiling(v))
-        return [space.cast(wealth, leaf) * leaf for leaf in v]  # line 6
+    def play(self, space: Space, state: RecursiveState) -> Played:
+        v = self.inner.play(space, state.inner)  # line 5
+        wealth = staked(space.xp, state.log_wealth, space.log_ceiling(v.w))
+        return Played([space.cast(wealth, leaf) * leaf for leaf in v.w], v)  # line 6
 
-    def terms(self, space: Space, state: RecursiveState, g: Leaves) -> tuple[Array, ...]:
-        return (space.dot(g, self.inner.bet(space, state.inner)),)
+    def terms(self, space: Space, played: Played, g: Leaves) -> tuple[Array, ...]:
+        v = played.inner
+        return (space.dot(g, v.w),)
 
     def update(
-        self, space: Space, state: RecursiveState, told: Told, totals: tuple[Array, ...]
+        self,
+        space: Space,
+        state: RecursiveState,
+        played: Played,
+        told: Told,
+        totals: tuple[Array, ...],
     ) -> RecursiveState:
         xp = space.xp
         # What exceeds the promised bound is scaled back to it; 1 exactly where the promise is kept.
@@ -104,9 +111,8 @@ class recursive(Learner):
         send = log_loss_gradient(self.inner.limit / 2 * kept, g_v)
         z = [leaf * space.cast(send, leaf) for leaf in told.g]  # line 9
         inner_told = Told(z, told.norm * send, told.g_max)
-        return RecursiveState(
-            log_wealth, tell_below(space, self.inner, state.inner, inner_told)
-        )  # line 10
+        inner = tell_below(space, self.inner, state.inner, played.inner, inner_told)  # line 10
+        return RecursiveState(log_wealth, inner)
 
     def announce(self, space: Space, state: RecursiveState, x: Leaves) -> RecursiveState:
         return state._replace(inner=self.inner.announce(space, state.inner, x))

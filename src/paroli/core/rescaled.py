@@ -21,7 +21,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from paroli.core.learner import Learner, Reduction, State, Told, check_number
+from paroli.core.learner import Learner, Played, Reduction, State, Told, check_number
 from paroli.core.space import Array, Leaves, Space
 
 
@@ -52,11 +52,17 @@ class rescaled(Reduction):
         return RescaledState(space.number(self.g_max, like[0]), self.learner.init(space, like))
 
     def update(
-        self, space: Space, state: RescaledState, told: Told, totals: tuple[Array, ...]
+        self,
+        space: Space,
+        state: RescaledState,
+        played: Played,
+        told: Told,
+        totals: tuple[Array, ...],
     ) -> RescaledState:
         xp = space.xp
         # Near the end of the float range the bound stops, and the learner scales g back to it.
         norm = xp.clip(told.norm, 0.0, space.magnitude_ceiling(told.g))
         g_max = xp.maximum(state.g_max, norm)
         told = told._replace(g_max=g_max)
-        return RescaledState(g_max, self.learner.update(space, state.inner, told, totals))
+        inner = self.learner.update(space, state.inner, played.inner, told, totals)
+        return RescaledState(g_max, inner)

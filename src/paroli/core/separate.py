@@ -18,7 +18,7 @@ import math
 from dataclasses import dataclass
 
 from paroli.core import norms
-from paroli.core.learner import Learner, State, Told, check_learner
+from paroli.core.learner import Learner, Played, State, Told, check_learner, tell_below
 from paroli.core.space import Array, Leaves, Space
 
 
@@ -41,19 +41,21 @@ class _Copies(Learner):
     def init(self, space: Space, like: Leaves) -> State:
         return tuple(self.learner.init(self._space(space), [leaf]) for leaf in like)
 
-    def bet(self, space: Space, state: State) -> Leaves:
-        return [self.learner.bet(self._space(space), leaf_state)[0] for leaf_state in state]
-
-    def update(self, space: Space, state: State, told: Told, totals: tuple[Array, ...]) -> State:
-        return tuple(
-            self._update_leaf(space, s, g, told) for s, g in zip(state, told.g, strict=True)
-        )
-
-    def _update_leaf(self, space: Space, state: State, g: Array, told: Told) -> State:
+    def play(self, space: Space, state: State) -> Played:
         space = self._space(space)
-        norm = norms.norm(space, [g], self.learner.gradient_norm)
-        totals = space.total(*self.learner.terms(space, state, [g]))
-        return self.learner.update(space, state, Told([g], norm, told.g_max), totals)
+        inner = [self.learner.play(space, leaf_state) for leaf_state in state]
+        return Played([played.w[0] for played in inner], inner)
+
+    def update(
+        self, space: Space, state: State, played: Played, told: Told, totals: tuple[Array, ...]
+    ) -> State:
+        space = self._space(space)
+        states = []
+        for leaf_state, leaf_played, g in zip(state, played.inner, told.g, strict=True):
+            norm = norms.norm(space, [g], self.learner.gradient_norm)
+            leaf_told = Told([g], norm, told.g_max)
+            states.append(tell_below(space, self.learner, leaf_state, leaf_played, leaf_told))
+        return tuple(states)
 
     def log_wealth(self, space: Space, state: State) -> Array:
         xp = space.xp

@@ -114,8 +114,11 @@ class NumPySpace(Space):
     def max(self, x: Array) -> Array:
         return np.float64(np.maximum.reduce(x, axis=None))
 
+    def log_ceiling(self, leaves: Leaves) -> float:
+        return min([_LOG_CEILING[leaf.dtype] for leaf in leaves])
+
     def magnitude_ceiling(self, leaves: Leaves) -> float:
-        return min(_MAGNITUDE_CEILING[leaf.dtype] for leaf in leaves)
+        return min([_MAGNITUDE_CEILING[leaf.dtype] for leaf in leaves])
 
 
 def _clip(x: Array, low: float, high: float) -> Array:
@@ -125,5 +128,6 @@ def _clip(x: Array, low: float, high: float) -> Array:
 _MAGNITUDE_CEILING = {
     np.dtype(dtype): float(np.finfo(dtype).max) * HEADROOM for dtype in (np.float32, np.float64)
 }
+_LOG_CEILING = {dtype: math.log(ceiling) for dtype, ceiling in _MAGNITUDE_CEILING.items()}
 
 NUMPY = NumPySpace()

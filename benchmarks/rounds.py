@@ -1,0 +1,154 @@
+"""What a round of `OnlineLearner` costs: ask for the point, tell a gradient.
+
+Every stack takes its turn in short bursts, again and again, beside one NumPy product ``x @ y`` of
+the same size, so that a noisy neighbour hits them all; medians and quartiles over the bursts.
+
+    python benchmarks/rounds.py [--bursts 60] [--out benchmarks/results]
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+import paroli
+from paroli import (
+    OnlineLearner,
+    adagrad,
+    averaged,
+    ball,
+    constrained,
+    diagonal,
+    full_newton,
+    momentum,
+    recursive,
+    rescaled,
+    scinol,
+)
+from paroli.core.learner import Learner
+
+STACKS: dict[str, Learner] = {
+    "recursive(diagonal())": recursive(diagonal()),
+    "rescaled(recursive(diagonal()))": rescaled(recursive(diagonal())),
+    "rescaled(recursive(scinol()))": rescaled(recursive(scinol())),
+    "averaged(momentum(rescaled(recursive(scinol()))))": averaged(
+        momentum(rescaled(recursive(scinol())))
+    ),
+    "diagonal()": diagonal(),
+    "adagrad()": adagrad(),
+    "recursive(constrained(full_newton(), ball()))": recursive(constrained(full_newton(), ball())),
+}
+ROUNDS_PER_BURST = 200
+DIMENSIONS = (1, 100, 10_000)
+LARGEST_MATRIX = 100
+
+
+def playing(stack: Learner, d: int, seed: int) -> Callable[[], None]:
+    """One burst of rounds on a fixed stream with ‖g‖₁ ≤ 1."""
+    gradients = np.random.default_rng(seed).uniform(-1, 1, (ROUNDS_PER_BURST, d)) / d
+    learner = OnlineLearner(stack, np.zeros(d))
+
+    def burst() -> None:
+        for g in gradients:
+            _ = learner.point
+            learner.update(g)
+
+    return burst
+
+
+def multiplying(d: int, seed: int) -> Callable[[], None]:
+    """One burst of products x @ y."""
+    x, y = np.random.default_rng(seed).standard_normal((2, d))
+
+    def burst() -> None:
+        for _ in range(ROUNDS_PER_BURST):
+            _ = x @ y
+
+    return burst
+
+
+def measure(bursts: int, seed: int) -> list[dict[str, object]]:
+    """Rows of microseconds a round, all stacks interleaved."""
+    rows: list[dict[str, object]] = []
+    for d in DIMENSIONS:
+        players = {
+            name: playing(stack, d, seed)
+            for name, stack in STACKS.items()
+            if d <= LARGEST_MATRIX or "full" not in name
+        }
+        players["x @ y"] = multiplying(d, seed)
+        seconds: dict[str, list[float]] = {name: [] for name in players}
+        for _ in range(bursts):
+            for name, play in players.items():
+                begin = time.perf_counter()
+                play()
+                seconds[name].append((time.perf_counter() - begin) / ROUNDS_PER_BURST * 1e6)
+        product = statistics.median(seconds["x @ y"])
+        for name, times in seconds.items():
+            low, median, high = statistics.quantiles(times, n=4)
+            rows.append(
+                {
+                    "d": d,
+                    "stack": name,
+                    "us_quartile_1": f"{low:.2f}",
+                    "us_median": f"{median:.2f}",
+                    "us_quartile_3": f"{high:.2f}",
+                    "ratio_to_x@y": f"{median / product:.1f}",
+                }
+            )
+    return rows
+
+
+def import_milliseconds(repeats: int = 9) -> float:
+    """Median time of `import paroli` in a fresh interpreter, NumPy's own import included."""
+    code = "import time; t = time.perf_counter(); import paroli; print(time.perf_counter() - t)"
+    times = [
+        float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout)
+        for _ in range(repeats)
+    ]
+    return statistics.median(times) * 1e3
+
+
+def cpu_name() -> str:
+    """The processor, as well as the platform tells it."""
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        for line in cpuinfo.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return platform.processor() or platform.machine()
+
+
+def main() -> None:
+    """Measure, print and write the CSV."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--bursts", type=int, default=60)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
+    args = parser.parse_args()
+    rows = measure(args.bursts, args.seed)
+    args.out.mkdir(parents=True, exist_ok=True)
+    path = args.out / "rounds-cpu.csv"
+    with path.open("w", newline="", encoding="utf-8") as file:
+        file.write(f"# device: {cpu_name()}, one core\n")
+        file.write(f"# versions: python {platform.python_version()}, numpy {np.__version__}, ")
+        file.write(f"paroli {paroli.__version__}\n")
+        file.write(f"# seed: {args.seed}, bursts of {ROUNDS_PER_BURST} rounds: {args.bursts}\n")
+        file.write(f"# import paroli: {import_milliseconds():.0f} ms\n")
+        writer = csv.DictWriter(file, fieldnames=list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    print(path.read_text(encoding="utf-8"))
+
+
+if __name__ == "__main__":
+    main()
