@@ -27,6 +27,11 @@ from paroli.core.learner import Learner, Played, Reduction, State, Told, check_n
 from paroli.core.space import Array, Leaves, Space
 
 
+def moved(average: Array, point: Array, share: Array) -> Array:
+    """The average after a new point has got its share of it."""
+    return average + share * (point - average)
+
+
 class Average(Protocol):
     """A kind of average: the share of the point of round t = 1, 2, …, which must be 1 at t = 1."""
 
@@ -107,7 +112,7 @@ class averaged(Reduction):
         t = state.t + 1
         share = self.kind.share(space.xp, t)
         average = tuple(
-            old + space.cast(share, w) * (w - old)
+            moved(old, w, space.cast(share, w))
             for old, w in zip(state.average, played.w, strict=True)
         )
         inner = self.learner.update(space, state.inner, played.inner, told, totals)

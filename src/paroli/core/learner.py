@@ -3,7 +3,7 @@
 A *learner* plays online linear optimisation on a list of arrays.  A *reduction* is a learner built
 on another.  Both are frozen dataclasses that hold settings only: their ``repr`` is the expression
 that makes them, they hash and pickle, and the state is a separate nest of tuples and arrays (so a
-JAX pytree, and a plain dict after `paroli.core.learner.flatten`).  In a state, a plain tuple has one
+JAX pytree, and a plain dict after `paroli.core.learner.flatten`).  A plain tuple in a state has one
 entry for each leaf; everything else is named, and global.
 """
 

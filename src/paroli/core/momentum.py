@@ -26,6 +26,7 @@ import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from paroli.core.averaged import moved
 from paroli.core.learner import Learner, Played, Reduction, State, Told, check_number
 from paroli.core.space import Array, Leaves, Space
 
@@ -81,7 +82,7 @@ class momentum(Reduction):
         share = told.norm / xp.where(norm > 0, norm, 1.0)
         share = share * share
         w_bar = tuple(
-            offset + space.cast(share, leaf) * (leaf - offset)
+            moved(offset, leaf, space.cast(share, leaf))
             for offset, leaf in zip(state.w_bar, self.learner.bet(space, inner), strict=True)
         )
         return MomentumState(norm, w_bar, inner)

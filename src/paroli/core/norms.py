@@ -26,10 +26,7 @@ def dual(p: float) -> float:
 
 def absolute_sum(space: Space, g: Leaves) -> Array:
     """This device's part of ‖g‖₁."""
-    result = space.sum(space.xp.abs(g[0]))
-    for leaf in g[1:]:
-        result = result + space.sum(space.xp.abs(leaf))
-    return result
+    return space.add_up([space.xp.abs(leaf) for leaf in g])
 
 
 def largest_entry(space: Space, g: Leaves) -> Array:

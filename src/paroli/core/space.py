@@ -70,12 +70,19 @@ class Space:
         """The maximum across devices."""
         return number
 
-    def dot(self, a: Leaves, b: Leaves) -> Array:
-        """a · b on this device, over all leaves."""
-        result = self.sum(a[0] * b[0])
-        for i in range(1, len(a)):
-            result = result + self.sum(a[i] * b[i])
+    def add_up(self, leaves: Leaves) -> Array:
+        """The sum of all entries of all leaves: this device's part of it.
+
+        A sharded space weighs a leaf that several devices hold, so that `total` counts it once.
+        """
+        result = self.sum(leaves[0])
+        for leaf in leaves[1:]:
+            result = result + self.sum(leaf)
         return result
+
+    def dot(self, a: Leaves, b: Leaves) -> Array:
+        """a · b over all leaves: this device's part of it."""
+        return self.add_up([x * y for x, y in zip(a, b, strict=True)])
 
     def log_ceiling(self, leaves: Leaves) -> float:
         """The largest logarithm whose exponential every leaf can hold, with room to spare."""
