@@ -97,6 +97,10 @@ class averaged(Reduction):
         if isinstance(self.kind, type) or not callable(getattr(self.kind, "share", None)):
             raise TypeError(f"averaged: kind must be such as uniform(), not {self.kind!r}")
 
+    @property
+    def lazy(self) -> bool:
+        return False  # the average moves whenever a point is played
+
     def init(self, space: Space, like: Leaves) -> AveragedState:
         average = tuple(space.xp.zeros_like(leaf) for leaf in like)
         return AveragedState(space.number(0.0, like[0]), average, self.learner.init(space, like))

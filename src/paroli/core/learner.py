@@ -69,7 +69,7 @@ class Learner(ABC):
 
     @property
     def lazy(self) -> bool:
-        """A zero gradient leaves a coordinate's state as it is, so it can be skipped."""
+        """A zero gradient leaves a coordinate's arrays as they are, so it can be skipped."""
         return False
 
     # Functions ------------------------------------------------------------------------------
@@ -197,6 +197,10 @@ class Reduction(Learner):
     def limit(self) -> float:
         return self.learner.limit
 
+    @property
+    def lazy(self) -> bool:
+        return self.learner.lazy
+
     def play(self, space: Space, state: State) -> Played:
         inner = self.learner.play(space, state.inner)
         return Played(inner.w, inner)
@@ -214,6 +218,22 @@ class Reduction(Learner):
         return self.learner.average(space, state.inner)
 
 
+def reduce(
+    space: Space, learner: Learner, played: Played, g: Leaves, absolute_sum: Array | None = None
+) -> tuple[Array, tuple[Array, ...]]:
+    """All sums of a round: ‖g‖ and the learner's terms, in one `Space.total` where possible.
+
+    Whoever has this device's `norms.absolute_sum` of g already can pass it on.
+    """
+    terms = learner.terms(space, played, g)
+    if learner.gradient_norm == 1.0:  # a plain sum: it travels with the others
+        if absolute_sum is None:
+            absolute_sum = norms.absolute_sum(space, g)
+        norm, *totals = space.total(absolute_sum, *terms)
+        return norm, tuple(totals)
+    return norms.norm(space, g, learner.gradient_norm), space.total(*terms)
+
+
 def tell(
     space: Space,
     learner: Learner,
@@ -222,22 +242,15 @@ def tell(
     played: Played | None = None,
     absolute_sum: Array | None = None,
 ) -> State:
-    """One round's end for any stack: reduce, then everything else.
+    """One round's end for any stack: reduce, then scalars and the map.
 
-    The bound on the gradients is the paper's 1; `rescaled` puts its own in its place.  Whoever has
-    what was played, or this device's `norms.absolute_sum` of g, can pass them on.
+    The bound on the gradients is the paper's 1; `rescaled` puts its own in its place.
     """
     if played is None:
         played = learner.play(space, state)
-    terms = learner.terms(space, played, g)
-    if learner.gradient_norm == 1.0:  # a plain sum: it travels with the others
-        if absolute_sum is None:
-            absolute_sum = norms.absolute_sum(space, g)
-        norm, *totals = space.total(absolute_sum, *terms)
-    else:
-        norm, totals = norms.norm(space, g, learner.gradient_norm), list(space.total(*terms))
+    norm, totals = reduce(space, learner, played, g, absolute_sum)
     told = Told(g, norm, space.number(1.0, g[0]))  # alg:recurse lines 4, 7, 11-12
-    return learner.update(space, state, played, told, tuple(totals))  # alg:diag lines 4, 10, 21-22
+    return learner.update(space, state, played, told, totals)  # alg:diag lines 4, 10, 21-22
 
 
 def tell_below(space: Space, learner: Learner, state: State, played: Played, told: Told) -> State:

@@ -81,6 +81,10 @@ class recursive(Learner):
     def norm(self) -> float:
         return self.inner.norm
 
+    @property
+    def lazy(self) -> bool:
+        return self.inner.lazy
+
     def init(self, space: Space, like: Leaves) -> RecursiveState:
         log_epsilon = space.number(math.log(self.epsilon), like[0])  # line 2
         return RecursiveState(log_epsilon, self.inner.init(space, like))  # line 3

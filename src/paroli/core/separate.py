@@ -35,6 +35,10 @@ class _Copies(Learner):
     def limit(self) -> float:
         return self.learner.limit
 
+    @property
+    def lazy(self) -> bool:
+        return self.learner.lazy
+
     def _space(self, space: Space) -> Space:
         raise NotImplementedError
 
@@ -79,6 +83,10 @@ class perleaf(_Copies):
     def radius(self) -> float:
         return self.learner.radius if self.norm == math.inf else math.inf
 
+    @property
+    def lazy(self) -> bool:
+        return self.learner.lazy
+
     def _space(self, space: Space) -> Space:
         return space
 
@@ -94,6 +102,10 @@ class percoordinate(_Copies):
     @property
     def gradient_norm(self) -> float:
         return math.inf
+
+    @property
+    def lazy(self) -> bool:
+        return self.learner.lazy
 
     def _space(self, space: Space) -> Space:
         return _EachAlone(space)
