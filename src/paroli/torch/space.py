@@ -1,0 +1,80 @@
+"""PyTorch as a `Space`: its functions under the standard's names, and sums across ranks."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import torch
+import torch.distributed as dist
+
+from paroli.core.space import FUNCTIONS, MATRIX_FUNCTIONS, Array, Leaves, Space
+
+
+def _maximum(a: torch.Tensor, b: torch.Tensor | float) -> torch.Tensor:
+    return torch.maximum(a, b) if isinstance(b, torch.Tensor) else torch.clamp(a, min=b)
+
+
+def _minimum(a: torch.Tensor, b: torch.Tensor | float) -> torch.Tensor:
+    return torch.minimum(a, b) if isinstance(b, torch.Tensor) else torch.clamp(a, max=b)
+
+
+NAMESPACE = SimpleNamespace(
+    **{name: getattr(torch, name) for name in (*FUNCTIONS, *MATRIX_FUNCTIONS)}
+    | {"maximum": _maximum, "minimum": _minimum}
+)
+"""torch with the two functions whose arguments the standard is freer about."""
+
+
+class TorchSpace(Space):
+    """Tensors on one or several devices, and global numbers on the first of them.
+
+    Args:
+        device: where global numbers live.
+        weights: for each leaf, the share of its sums that this rank should contribute.
+        group: the ranks to add up over; None: this process is alone.
+    """
+
+    def __init__(
+        self,
+        device: torch.device,
+        weights: list[float] | None = None,
+        group: dist.ProcessGroup | None = None,
+    ) -> None:
+        # Apple's GPUs have no float64.
+        super().__init__(NAMESPACE, torch.float32 if device.type == "mps" else torch.float64)
+        self.device = device
+        self.weights = weights
+        self.group = group
+
+    def number(self, value: float, like: Array) -> Array:
+        return torch.full((), value, dtype=self.scalar, device=self.device)
+
+    def cast(self, number: Array, like: Array) -> Array:
+        return number.to(device=like.device, dtype=like.dtype)
+
+    def sum(self, x: Array) -> Array:
+        return torch.sum(x, dtype=self.scalar).to(self.device)
+
+    def max(self, x: Array) -> Array:
+        if x.numel() == 0:
+            return self.number(0.0, x)  # all maxima here are of absolute values
+        return torch.max(x).to(device=self.device, dtype=self.scalar)
+
+    def add_up(self, leaves: Leaves) -> Array:
+        parts = [self.sum(leaf) for leaf in leaves]
+        if self.weights is not None and len(self.weights) == len(parts):
+            parts = [part * weight for part, weight in zip(parts, self.weights, strict=True)]
+        return torch.stack(parts).sum() if len(parts) > 1 else parts[0]
+
+    def total(self, *numbers: Array) -> tuple[Array, ...]:
+        if self.group is None or not numbers:
+            return numbers
+        together = torch.stack(numbers)
+        dist.all_reduce(together, group=self.group)
+        return tuple(together.unbind())
+
+    def largest(self, number: Array) -> Array:
+        if self.group is not None:
+            number = number.clone()
+            dist.all_reduce(number, op=dist.ReduceOp.MAX, group=self.group)
+        return number
