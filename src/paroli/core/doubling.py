@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 
 from paroli.core.ftrl import leader
 from paroli.core.learner import Coordinatewise, check_number
-from paroli.core.space import HEADROOM, Array
+from paroli.core.space import Array
 from paroli.core.wealth import grown, log_loss_gradient, staked
 
 
@@ -84,5 +84,4 @@ class doubling(Coordinatewise):
         )
 
     def wealth_leaf(self, xp: Any, state: DoublingState) -> Array:
-        ceiling = math.log(float(xp.finfo(state.log_wealth.dtype).max) * HEADROOM)
-        return staked(xp, state.log_wealth, ceiling)
+        return staked(xp, state.log_wealth)

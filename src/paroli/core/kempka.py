@@ -34,8 +34,8 @@ from typing import Any, NamedTuple
 
 from paroli.core.constrained import clip
 from paroli.core.learner import Coordinatewise, check_number
-from paroli.core.space import HEADROOM, Array
-from paroli.core.wealth import grown, staked
+from paroli.core.space import Array
+from paroli.core.wealth import grown, log_ceiling, staked
 
 
 def _theta_and_scale(xp: Any, G: Array, S: Array, M: Array) -> tuple[Array, Array]:
@@ -46,10 +46,6 @@ def _theta_and_scale(xp: Any, G: Array, S: Array, M: Array) -> tuple[Array, Arra
 
 def _within(xp: Any, g: Array, M: Array) -> Array:
     return xp.minimum(xp.maximum(g, -M), M)
-
-
-def _log_ceiling(xp: Any, x: Array) -> float:
-    return math.log(float(xp.finfo(x.dtype).max) * HEADROOM)
 
 
 class Scinol1State(NamedTuple):
@@ -95,7 +91,7 @@ class scinol1(Coordinatewise):
     def bet_leaf(self, xp: Any, state: Scinol1State) -> Array:
         theta, scale = _theta_and_scale(xp, state.G, state.S, state.M)
         # The exponent stops where the bet, divided by the scale, would leave the float range.
-        ceiling = _log_ceiling(xp, theta) + xp.clip(xp.log(2 * scale), -math.inf, 0.0)
+        ceiling = log_ceiling(xp, theta) + xp.clip(xp.log(2 * scale), -math.inf, 0.0)
         exponent = xp.minimum(xp.abs(theta) / 2, ceiling)
         return state.beta * xp.sign(theta) * xp.expm1(exponent) / (2 * scale)
 
@@ -138,7 +134,7 @@ class scinol2(Coordinatewise):
     def bet_leaf(self, xp: Any, state: Scinol2State) -> Array:
         theta, scale = _theta_and_scale(xp, state.G, state.S, state.M)
         log_stake = state.log_wealth - xp.log(2 * scale)
-        return staked(xp, log_stake, _log_ceiling(xp, theta)) * clip(xp, theta, 1.0)
+        return staked(xp, log_stake) * clip(xp, theta, 1.0)
 
     def update_leaf(self, xp: Any, state: Scinol2State, g: Array, g_max: Array) -> Scinol2State:
         past = _within(xp, g, state.M)
@@ -148,4 +144,4 @@ class scinol2(Coordinatewise):
         return Scinol2State(log_wealth, M, xp.hypot(state.S, past), state.G - past)
 
     def wealth_leaf(self, xp: Any, state: Scinol2State) -> Array:
-        return staked(xp, state.log_wealth, _log_ceiling(xp, state.log_wealth))
+        return staked(xp, state.log_wealth)

@@ -18,26 +18,15 @@ import math
 from dataclasses import dataclass
 
 from paroli.core import norms
-from paroli.core.learner import Learner, Played, State, Told, check_learner, tell_below
+from paroli.core.learner import Learner, Played, Reduction, State, Told, tell_below
 from paroli.core.space import Array, Leaves, Space
 
 
 @dataclass(frozen=True)
-class _Copies(Learner):
-    """What the two have in common: a state for each leaf, and promises for the whole."""
+class _Copies(Reduction):
+    """What the two have in common: a state for each leaf."""
 
     learner: Learner
-
-    def __post_init__(self) -> None:
-        check_learner(type(self).__name__, "learner", self.learner)
-
-    @property
-    def limit(self) -> float:
-        return self.learner.limit
-
-    @property
-    def lazy(self) -> bool:
-        return self.learner.lazy
 
     def _space(self, space: Space) -> Space:
         raise NotImplementedError
@@ -61,6 +50,17 @@ class _Copies(Learner):
             states.append(tell_below(space, self.learner, leaf_state, leaf_played, leaf_told))
         return tuple(states)
 
+    def terms(self, space: Space, played: Played, g: Leaves) -> tuple[Array, ...]:
+        return ()  # every copy takes its own sums, in `update`
+
+    def announce(self, space: Space, state: State, x: Leaves) -> State:
+        space = self._space(space)
+        return tuple(self.learner.announce(space, s, [a]) for s, a in zip(state, x, strict=True))
+
+    def average(self, space: Space, state: State) -> Leaves:
+        space = self._space(space)
+        return [self.learner.average(space, leaf_state)[0] for leaf_state in state]
+
     def log_wealth(self, space: Space, state: State) -> Array:
         xp = space.xp
         logs = [self.learner.log_wealth(self._space(space), leaf_state) for leaf_state in state]
@@ -76,16 +76,8 @@ class perleaf(_Copies):
     """A copy of a learner for each leaf: one wealth a tensor instead of one for all."""
 
     @property
-    def norm(self) -> float:
-        return self.learner.norm
-
-    @property
     def radius(self) -> float:
         return self.learner.radius if self.norm == math.inf else math.inf
-
-    @property
-    def lazy(self) -> bool:
-        return self.learner.lazy
 
     def _space(self, space: Space) -> Space:
         return space
@@ -96,8 +88,8 @@ class percoordinate(_Copies):
     """A copy of a one-dimensional learner for each coordinate."""
 
     @property
-    def radius(self) -> float:
-        return self.learner.radius
+    def norm(self) -> float:
+        return math.inf
 
     @property
     def gradient_norm(self) -> float:

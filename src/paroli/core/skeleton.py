@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from paroli.core.learner import Coordinatewise, check_number
-from paroli.core.space import HEADROOM, Array
+from paroli.core.space import Array
 from paroli.core.wealth import grown, staked
 
 
@@ -71,5 +71,4 @@ class skeleton(Coordinatewise):
         return SkeletonState(log_wealth, state.sum_g + g, state.sum_abs_g + xp.abs(g))
 
     def wealth_leaf(self, xp: Any, state: SkeletonState) -> Array:
-        ceiling = math.log(float(xp.finfo(state.log_wealth.dtype).max) * HEADROOM)
-        return staked(xp, state.log_wealth, ceiling)
+        return staked(xp, state.log_wealth)

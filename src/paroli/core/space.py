@@ -33,6 +33,11 @@ HEADROOM = 2.0**-30
 or coordinates stay finite."""
 
 
+def magnitude_ceiling(xp: Any, dtype: Any) -> float:
+    """The largest magnitude that a dtype holds, with room to spare."""
+    return float(xp.finfo(dtype).max) * HEADROOM
+
+
 class Space:
     """An array namespace ``xp`` and the dtype of global numbers (wealth, g_max, sums).
 
@@ -90,8 +95,7 @@ class Space:
 
     def magnitude_ceiling(self, leaves: Leaves) -> float:
         """The largest magnitude that the narrowest leaf can hold, with room to spare."""
-        dtypes = {leaf.dtype for leaf in leaves}
-        return min(float(self.xp.finfo(dtype).max) for dtype in dtypes) * HEADROOM
+        return min(magnitude_ceiling(self.xp, dtype) for dtype in {leaf.dtype for leaf in leaves})
 
 
 class NumPySpace(Space):
@@ -133,7 +137,7 @@ def _clip(x: Array, low: float, high: float) -> Array:
 
 
 _MAGNITUDE_CEILING = {
-    np.dtype(dtype): float(np.finfo(dtype).max) * HEADROOM for dtype in (np.float32, np.float64)
+    np.dtype(dtype): magnitude_ceiling(np, dtype) for dtype in (np.float32, np.float64)
 }
 _LOG_CEILING = {dtype: math.log(ceiling) for dtype, ceiling in _MAGNITUDE_CEILING.items()}
 

@@ -14,9 +14,10 @@ are simply not bet, so the promise Wealth > 0 is kept.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
-from paroli.core.space import Array
+from paroli.core.space import Array, magnitude_ceiling
 
 HALF = 0.5
 """The largest betting fraction (``eqn:wlessthanwealth``): it keeps 1 - g·v at 1/2 or above."""
@@ -32,6 +33,16 @@ def log_loss_gradient(g: Array, g_v: Array) -> Array:
     return g / (1 - g_v)  # alg:diag line 17
 
 
-def staked(xp: Any, log_wealth: Array, ceiling: float) -> Array:
-    """The wealth to bet with: exp(log_wealth), or exp(ceiling) where that is smaller."""
-    return xp.exp(xp.minimum(log_wealth, ceiling))
+def log_ceiling(xp: Any, x: Array) -> float:
+    """The largest logarithm whose exponential fits into the dtype of x, with room to spare."""
+    return math.log(magnitude_ceiling(xp, x.dtype))
+
+
+def staked(xp: Any, log_wealth: Array, ceiling: float | None = None) -> Array:
+    """The wealth to bet with: exp(log_wealth), or exp(ceiling) where that is smaller.
+
+    Without a ceiling, the one of log_wealth's own dtype.
+    """
+    return xp.exp(
+        xp.minimum(log_wealth, log_ceiling(xp, log_wealth) if ceiling is None else ceiling)
+    )
