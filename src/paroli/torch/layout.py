@@ -23,9 +23,19 @@ class Layout:
     def __init__(self, learner: Learner) -> None:
         self.learner = learner
         space = TorchSpace(torch.device("cpu"))
-        self.template = learner.init(space, [torch.zeros(1, dtype=torch.float64)])
+        self.template = learner.init(space, [torch.zeros(2, dtype=torch.float64)])
         paths: list[tuple[tuple[str, ...], bool]] = []
-        _walk(self.template, (), None, lambda path, leaf, _: paths.append((path, leaf is not None)))
+
+        def note(path: tuple[str, ...], leaf: int | None, part: Any) -> None:
+            if leaf is None and part.numel() != 1:
+                raise ValueError(
+                    f"{learner!r} keeps {path[-1]}, an array over all coordinates together; "
+                    f"PyTorch's optimizers keep state by parameter: take a learner that treats "
+                    f"coordinates or parameters alone, such as scinol() or perleaf(...)"
+                )
+            paths.append((path, leaf is not None))
+
+        _walk(self.template, (), None, note)
         last = [path[-1] if path else "state" for path, _ in paths]
         self.keys = {
             path: name if last.count(name) == 1 else ".".join(path)
@@ -67,6 +77,8 @@ class Layout:
             if hasattr(node, "_fields"):
                 parts = (build(getattr(node, f), (*path, f), leaf) for f in node._fields)
                 return type(node)(*parts)
+            if leaf is not None:  # what a copy of a learner for this leaf alone keeps for it
+                return (build(node[0], path, leaf),)
             return tuple(build(node[0], path, mine) for mine in own)
 
         return build(self.template, (), None)
@@ -113,7 +125,7 @@ def _walk(
             _walk(getattr(node, field), (*path, field), leaf, visit)
     else:
         for i, part in enumerate(node):
-            _walk(part, path, i, visit)
+            _walk(part, path, i if leaf is None else leaf, visit)
 
 
 def _local(x: torch.Tensor) -> torch.Tensor:

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import torch
 import torch.distributed as dist
-from torch.distributed.tensor import DTensor, Shard
 from torch.optim.optimizer import Optimizer
 
 import paroli.core.momentum as momentum_brick
 from paroli.core.averaged import Average, exponential, moved
-from paroli.core.learner import Learner, Played, Told, check_number, reduce
+from paroli.core.learner import Learner, Played, State, Told, check_number, reduce
 from paroli.core.recursive import recursive
 from paroli.core.rescaled import rescaled
 from paroli.core.scinol import scinol
 from paroli.torch.layout import Layout
 from paroli.torch.rounding import add_rounded
-from paroli.torch.space import TorchSpace
+from paroli.torch.space import DTensor, TorchSpace
 
 Params: TypeAlias = Any
+Unit: TypeAlias = list[tuple[torch.Tensor, dict[str, Any]]]
+"""Parameters that share a wealth, each with its group."""
 Wealth: TypeAlias = Literal["global", "group", "tensor"]
 
 WEALTHS = ("global", "group", "tensor")
@@ -28,6 +29,21 @@ ROUNDINGS = ("compensated", "stochastic", "nearest")
 ON_NONFINITE = ("skip", "raise")
 AVERAGE, ROUNDS, LOST, TRAINING_POINT = "average", "rounds", "lost", "training_point"
 """Keys of ``state[p]`` beside those of the learner's state."""
+HALF_PRECISION = (torch.bfloat16, torch.float16)
+
+
+class Round(NamedTuple):
+    """What is known of a unit's round before anything changes."""
+
+    moving: Unit
+    fresh: list[torch.Tensor]
+    """Those whose state was made for this round."""
+    space: TorchSpace
+    state: State
+    played: Played
+    g: list[torch.Tensor]
+    norm: torch.Tensor
+    totals: tuple[torch.Tensor, ...]
 
 
 class RecursiveOptimizer(Optimizer):
@@ -62,14 +78,18 @@ class RecursiveOptimizer(Optimizer):
             of the group's increments: as in AdamW, decay is in proportion to how far a step goes.
         wealth: "global", "group" or "tensor".
         maximize: climb instead of descending.
-        on_nonfinite: a gradient with NaN or inf: "skip" the step without looking at it from the
-            host, or "raise" (which has to look).  Either way nothing changes.
-        state_dtype: dtype of the state; None: the parameter's, or float32 for half precision.
+        on_nonfinite: a gradient with NaN or inf: "skip" the step, for all parameters, without
+            looking at it from the host, or "raise" (which has to look).  Either way nothing
+            changes.  A step that a `torch.amp.GradScaler` calls off is skipped in any case.
+        state_dtype: dtype of the learner's state; None: the parameter's, or float32 for half
+            precision.  The average has the parameter's, but at least float32.
         rounding: how increments reach bfloat16 and float16 parameters: "compensated" carries the
             rounding error along (2 bytes a parameter), "stochastic" rounds up or down at random so
             that the mean is right, "nearest" loses increments below half a unit.
         process_group: ranks that hold *different* parameters of one model (pipelines, ZeRO-style
-            wrappers); sums go over them.  Nothing is needed for DDP, FSDP2 or DTensors.
+            wrappers); sums go over them, and each needs a gradient in every step.  Where these are
+            DTensors, all ranks of their meshes belong to it.  Nothing is needed for DDP, FSDP2 or
+            DTensors alone.
 
     >>> import torch
     >>> from paroli.torch import RecursiveOptimizer
@@ -114,10 +134,22 @@ class RecursiveOptimizer(Optimizer):
                 raise ValueError(
                     f"RecursiveOptimizer: {name} must be one of {known}, not {value!r}"
                 )
+        if state_dtype not in (None, torch.bfloat16, torch.float32, torch.float64):
+            raise ValueError(
+                f"RecursiveOptimizer: state_dtype must be None, torch.float64, torch.float32 or "
+                f"torch.bfloat16, not {state_dtype!r}: it starts at 1e-8 and grows from there"
+            )
         if isinstance(average, bool):
             self.average: Average | None = exponential() if average else None
+        elif isinstance(average, type) or not callable(getattr(average, "share", None)):
+            raise TypeError(
+                f"RecursiveOptimizer: average must be True, False or such as exponential(), "
+                f"not {average!r}"
+            )
         else:
             self.average = average
+        defaults = {"lr": lr, "weight_decay": weight_decay, "maximize": maximize, "training": True}
+        _check_settings(defaults)
         learner: Learner = rescaled(recursive(scinol() if inner is None else inner, epsilon))
         if momentum is not None:
             learner = momentum_brick.momentum(learner, momentum)
@@ -128,22 +160,15 @@ class RecursiveOptimizer(Optimizer):
         self.state_dtype = state_dtype
         self.rounding = rounding
         self.process_group = process_group
-        defaults = {"lr": lr, "weight_decay": weight_decay, "maximize": maximize, "training": True}
         super().__init__(params, defaults)
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add parameters, at any time: they join the wealth that there is, and bet 0 at first."""
+        if isinstance(param_group, dict):  # torch refuses the rest
+            _check_settings(self.defaults | param_group)  # before anything is added
+        training = self._training
         super().add_param_group(param_group)
-        group = self.param_groups[-1]
-        lr, decay = group["lr"], group["weight_decay"]
-        if isinstance(lr, torch.Tensor):
-            if lr.numel() != 1:
-                raise ValueError(f"RecursiveOptimizer: a tensor lr has one entry, not {lr.numel()}")
-        elif lr != 0:
-            check_number("RecursiveOptimizer", "lr", lr, low=0.0)
-        if decay != 0:
-            check_number("RecursiveOptimizer", "weight_decay", decay, low=0.0)
-        group["training"] = self._training
+        self.param_groups[-1]["training"] = training
 
     # Steps ----------------------------------------------------------------------------------
 
@@ -159,14 +184,30 @@ class RecursiveOptimizer(Optimizer):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        for unit in self._units():
-            moving = [(p, group) for p, group in unit if p.grad is not None]
-            if moving:
-                self._step_unit([p for p, _ in unit], moving)
+        if self.process_group is not None:
+            self._check_takes_part()
+        rounds = [
+            self._begin(unit) for unit in self._units() if any(p.grad is not None for p, _ in unit)
+        ]
+        if rounds:
+            finite = self._finite(rounds)
+            self._move_averages(finite)
+            for played_round in rounds:
+                self._end(played_round, finite)
         return loss
 
-    def _units(self) -> Iterator[list[tuple[torch.Tensor, dict[str, Any]]]]:
-        """The sets of parameters that share a wealth, each with its group."""
+    def _check_takes_part(self) -> None:
+        """A rank with nothing to add would leave the others waiting for its sums."""
+        units = list(self._units())
+        if not all(units) or all(p.grad is None for unit in units for p, _ in unit):
+            raise RuntimeError(
+                "RecursiveOptimizer: with process_group, every rank needs a gradient in every "
+                "step, and with wealth='group' a parameter in every group: the other ranks wait "
+                "for its sums"
+            )
+
+    def _units(self) -> Iterator[Unit]:
+        """The sets of parameters that share a wealth."""
         groups = [[(p, group) for p in group["params"]] for group in self.param_groups]
         if self.wealth == "global":
             yield [pair for group in groups for pair in group]
@@ -175,56 +216,75 @@ class RecursiveOptimizer(Optimizer):
         else:
             yield from ([pair] for group in groups for pair in group)
 
-    def _step_unit(
-        self,
-        everyone: list[torch.Tensor],
-        moving: list[tuple[torch.Tensor, dict[str, Any]]],
-    ) -> None:
+    def _begin(self, unit: Unit) -> Round:
+        """Play, and take the sums of the round."""
+        moving = [(p, group) for p, group in unit if p.grad is not None]
         params = [p for p, _ in moving]
-        self._ensure_state(everyone, params)
+        fresh = self._ensure_state([p for p, _ in unit], params)
         space = self._space(params)
-        own = [self.state[p] for p in params]
-        points = [_local(p) for p in params]
-        learner, layout = self.learner, self.layout
-        state = layout.gather(own)
+        state = self.layout.gather([self.state[p] for p in params])
         g = [self._gradient(p, group) for p, group in moving]
+        played = self.learner.play(space, state)
+        norm, totals = reduce(space, self.learner, played, g)
+        return Round(moving, fresh, space, state, played, g, norm, totals)
 
-        played = learner.play(space, state)
-        norm, totals = reduce(space, learner, played, g)
-        finite = self._finite(norm, totals, params)
-        zero = torch.zeros_like(norm)
-        norm = torch.where(finite, norm, zero)
-        totals = tuple(torch.where(finite, number, zero) for number in totals)
-        g = [torch.where(finite.to(leaf.device), leaf, 0.0) for leaf in g]
+    def _end(self, begun: Round, finite: torch.Tensor) -> None:
+        """Tell the learner, and move; where the round does not count, to where everything is."""
+        space, played, learner = begun.space, begun.played, self.learner
+        finite = finite.to(space.device)
+        zero = torch.zeros_like(begun.norm)
+        norm = torch.where(finite, begun.norm, zero)
+        totals = tuple(torch.where(finite, number, zero) for number in begun.totals)
+        g = [torch.where(finite.to(leaf.device), leaf, 0.0) for leaf in begun.g]
         told = Told(g, norm, space.number(1.0, g[0]))
-        new = learner.update(space, state, played, told, totals)
+        new = learner.update(space, begun.state, played, told, totals)
         next_played = learner.play(space, new)
 
-        self._move_average(space, own, points, finite)
-        layout.scatter(own, state, new, finite, everything=not learner.lazy)
-        self._move_points(space, moving, own, points, played, next_played, finite)
+        own = [self.state[p] for p, _ in begun.moving]
+        self.layout.scatter(own, begun.state, new, finite, everything=not learner.lazy)
+        self._move_points(space, begun.moving, played, next_played, finite)
 
-    def _finite(
-        self, norm: torch.Tensor, totals: tuple[torch.Tensor, ...], params: list[torch.Tensor]
-    ) -> torch.Tensor:
-        """Whether the round counts: a number on the device, looked at only to raise."""
-        finite = torch.isfinite(norm)
-        for number in totals:
-            finite = finite & torch.isfinite(number)
+    def _finite(self, rounds: list[Round]) -> torch.Tensor:
+        """Whether the step counts: a number on the device, looked at only to raise."""
+        numbers = [number for begun in rounds for number in (begun.norm, *begun.totals)]
+        finite = torch.isfinite(numbers[0])
+        for number in numbers[1:]:
+            finite = finite & torch.isfinite(number).to(finite.device)
         found_inf = getattr(self, "found_inf", None)
         if found_inf is not None:
             finite = finite & (found_inf.to(finite.device).reshape(()) == 0)
-        elif self.on_nonfinite == "raise" and not bool(finite):
-            bad = [
-                i
-                for i, p in enumerate(params)
-                if p.grad is not None and not bool(torch.isfinite(_local(p.grad)).all())
-            ]
-            raise RuntimeError(
-                f"RecursiveOptimizer: NaN or inf in the gradient of parameter(s) {bad} (counted "
-                f"among those with gradients; on this rank); nothing was changed"
-            )
+        if self.process_group is not None and self.wealth == "tensor":  # all other sums crossed
+            everywhere = TorchSpace(finite.device, group=self.process_group)
+            finite = everywhere.total((~finite).to(everywhere.scalar))[0] == 0
+        if found_inf is None and self.on_nonfinite == "raise" and not bool(finite):
+            self._refuse(rounds)
         return finite
+
+    def _refuse(self, rounds: list[Round]) -> None:
+        """Say where NaN or inf is, and leave no trace."""
+        for begun in rounds:
+            for p in begun.fresh:
+                del self.state[p]
+        bad = [
+            self._name(p)
+            for begun in rounds
+            for (p, _), g in zip(begun.moving, begun.g, strict=True)
+            if not bool(torch.isfinite(g).all())
+        ]
+        where = f"parameter {', '.join(bad)}" if bad else "another rank, or in their sum alone"
+        raise RuntimeError(
+            f"RecursiveOptimizer: NaN or inf in the gradient of {where}; nothing was changed "
+            f"(on_nonfinite='skip' would pass over such steps)"
+        )
+
+    def _name(self, p: torch.Tensor) -> str:
+        """What to call a parameter: its name, if the optimizer was given named parameters."""
+        for k, group in enumerate(self.param_groups):
+            for i, other in enumerate(group["params"]):
+                if other is p:
+                    names = group.get("param_names")
+                    return repr(names[i]) if names else f"{i} of group {k}"
+        raise KeyError("not a parameter of this optimizer")
 
     def _gradient(self, p: torch.Tensor, group: dict[str, Any]) -> torch.Tensor:
         """This rank's part of the gradient, real, unscaled, in the state's dtype."""
@@ -234,73 +294,92 @@ class RecursiveOptimizer(Optimizer):
             grad = grad.to_dense()
         if isinstance(p, DTensor) and isinstance(grad, DTensor):
             grad = grad.redistribute(placements=p.placements)
-        g = _local(grad).to(self._dtype(p))
+        g = _local(grad.resolve_conj()).to(self._dtype(p))
         scale = getattr(self, "grad_scale", None)
         if scale is not None:
             g = g / scale.to(device=g.device, dtype=g.dtype).reshape(())
         return -g if group["maximize"] else g
 
-    def _move_average(
-        self,
-        space: TorchSpace,
-        own: list[dict[str, Any]],
-        points: list[torch.Tensor],
-        finite: torch.Tensor,
-    ) -> None:
+    def _move_averages(self, finite: torch.Tensor) -> None:
+        """Move each average towards its iterate, also where parameters stand still meanwhile."""
         if self.average is None:
             return
-        rounds = own[0][ROUNDS]
-        t = rounds.reshape(()).to(space.scalar) + 1
-        share = torch.where(finite, self.average.share(space.xp, t), 0.0)
-        for state, point in zip(own, points, strict=True):
-            average = _local(state[AVERAGE])
-            average.copy_(moved(average, point.to(average.dtype), space.cast(share, average)))
-        rounds.add_(finite.to(rounds.dtype).reshape(1))
+        for unit in self._units():
+            own = [
+                (_local(self.state[p][AVERAGE]), _local(p), self.state[p])
+                for p, _ in unit
+                if AVERAGE in self.state.get(p, {})
+            ]
+            if not own:
+                continue
+            rounds = own[0][2][ROUNDS]
+            counts = finite.to(rounds.device)
+            space = TorchSpace(rounds.device)
+            share = self.average.share(space.xp, rounds.reshape(()) + 1)
+            share = torch.where(counts, share, 0.0)
+            for average, point, _ in own:
+                point = point.to(average.dtype)
+                average.copy_(moved(average, point, space.cast(share, average)))
+            rounds.add_(counts.to(rounds.dtype).reshape(1))
 
     def _move_points(
         self,
         space: TorchSpace,
-        moving: list[tuple[torch.Tensor, dict[str, Any]]],
-        own: list[dict[str, Any]],
-        points: list[torch.Tensor],
+        moving: Unit,
         played: Played,
         next_played: Played,
         finite: torch.Tensor,
     ) -> None:
-        increments = [new - old for new, old in zip(next_played.w, played.w, strict=True)]
+        increments = [
+            _at_least_float32(new) - _at_least_float32(old)
+            for new, old in zip(next_played.w, played.w, strict=True)
+        ]
         decays = self._decays(space, moving, increments)
-        for (_, group), state, point, increment, decay in zip(
-            moving, own, points, increments, decays, strict=True
-        ):
-            lr = group["lr"]
+        for (p, group), increment, decay in zip(moving, increments, decays, strict=True):
+            point, lr = _local(p), group["lr"]
             if decay is not None:
                 increment = increment - decay * point.to(increment.dtype)
             if isinstance(lr, torch.Tensor):
                 lr = lr.to(device=increment.device, dtype=increment.dtype).reshape(())
-            increment = torch.where(finite.to(increment.device), increment * lr, 0.0)
-            if point.dtype == increment.dtype:
-                point.add_(increment)
+            # x + -0.0 is x to the bit, for x = -0.0 too.
+            increment = torch.where(finite.to(increment.device), increment * lr, -0.0)
+            if point.dtype in HALF_PRECISION:
+                lost = self.state[p].get(LOST)
+                add_rounded(
+                    point,
+                    increment,
+                    None if lost is None else _local(lost),
+                    stochastic=self.rounding == "stochastic",
+                )
             else:
-                lost = _local(state[LOST]) if LOST in state else None
-                add_rounded(point, increment, lost, stochastic=self.rounding == "stochastic")
+                point.add_(increment)
 
     def _decays(
         self,
         space: TorchSpace,
-        moving: list[tuple[torch.Tensor, dict[str, Any]]],
+        moving: Unit,
         increments: list[torch.Tensor],
     ) -> list[torch.Tensor | None]:
         """For each parameter the share by which weight decay shrinks it, if any."""
         shares: list[torch.Tensor | None] = [None] * len(moving)
+        decaying: list[tuple[dict[str, Any], list[int]]] = []
+        sums: list[torch.Tensor] = []
+        # Where ranks hold different parameters, a group may have none here: it adds zeros.
         for group in self.param_groups:
             here = [i for i, (_, mine) in enumerate(moving) if mine is group]
-            if not here or group["weight_decay"] == 0:
+            if group["weight_decay"] == 0 or not (here or self.process_group is not None):
                 continue
-            weights = None if space.weights is None else [space.weights[i] for i in here]
-            part = TorchSpace(space.device, weights, space.group)
+            weights = [1.0 if space.weights is None else space.weights[i] for i in here]
+            sizes = [increments[i].numel() for i in here]
+            part = TorchSpace(space.device, weights)
             leaves = [increments[i] for i in here]
-            size = part.number(sum(moving[i][0].numel() for i in here), leaves[0])
-            rms = torch.sqrt(part.total(part.dot(leaves, leaves))[0] / torch.clamp(size, min=1.0))
+            decaying.append((group, here))
+            sums.append(part.dot(leaves, leaves) if here else part.number(0.0, increments[0]))
+            size = sum(weight * n for weight, n in zip(weights, sizes, strict=True))
+            sums.append(part.number(size, increments[0]))
+        totals = space.total(*sums)
+        for k, (group, here) in enumerate(decaying):
+            rms = torch.sqrt(totals[2 * k] / torch.clamp(totals[2 * k + 1], min=1.0))
             for i in here:
                 shares[i] = space.cast(group["weight_decay"] * rms, increments[i])
         return shares
@@ -308,16 +387,15 @@ class RecursiveOptimizer(Optimizer):
     # Storage --------------------------------------------------------------------------------
 
     def _dtype(self, p: torch.Tensor) -> torch.dtype:
-        dtype = p.dtype.to_real() if p.dtype.is_complex else p.dtype
-        if self.state_dtype is not None:
-            return self.state_dtype
-        return torch.float32 if dtype in (torch.bfloat16, torch.float16) else dtype
+        return self.state_dtype or _at_least_float32(_local(p)).dtype
 
-    def _ensure_state(self, everyone: list[torch.Tensor], params: list[torch.Tensor]) -> None:
-        """Make the state of parameters that have their first gradient."""
-        fresh = [p for p in params if not self.state[p]]
+    def _ensure_state(
+        self, everyone: list[torch.Tensor], params: list[torch.Tensor]
+    ) -> list[torch.Tensor]:
+        """Make the state of parameters that have their first gradient, and name those."""
+        fresh = [p for p in params if not self.state.get(p)]
         if not fresh:
-            return
+            return fresh
         space = TorchSpace(_local(params[0]).device)
         settled = [self.state[p] for p in everyone if self.state.get(p)]
         if settled:
@@ -335,22 +413,23 @@ class RecursiveOptimizer(Optimizer):
             for key, part in self.layout.init_leaf(space, leaf).items():
                 state[key] = _like(p, part)
             if self.average is not None:
-                state[AVERAGE] = _like(p, local.to(leaf.dtype, copy=True))
-            if local.dtype != leaf.dtype and self.rounding == "compensated":
+                state[AVERAGE] = _like(p, _at_least_float32(local).clone())
+            if local.dtype in HALF_PRECISION and self.rounding == "compensated":
                 state[LOST] = _like(p, torch.zeros_like(local))
             state.update(numbers)
+        return fresh
 
     def _space(self, params: list[torch.Tensor]) -> TorchSpace:
         """Where this unit's sums go: this process, or the ranks that share its tensors."""
         device = _local(params[0]).device
-        if self.process_group is not None:
-            return TorchSpace(device, None, self.process_group)
-        meshes = [p.device_mesh for p in params if isinstance(p, DTensor)]
+        # A tensor of its own wealth has nothing to do with those of other ranks.
+        group = None if self.wealth == "tensor" else self.process_group
+        meshes = {p.device_mesh for p in params if isinstance(p, DTensor)}
         if not meshes:
-            return TorchSpace(device)
-        widest = max(meshes, key=lambda mesh: mesh.size())
-        weights = [_split_over(p) / widest.size() for p in params]
-        return TorchSpace(device, weights, _ranks_of(widest))
+            return TorchSpace(device, None, group)
+        ranks, size = _ranks_of(meshes)
+        weights = [_split_over(p) / size for p in params]
+        return TorchSpace(device, weights, ranks if group is None else group)
 
     # Averaged weights -----------------------------------------------------------------------
 
@@ -419,17 +498,64 @@ class RecursiveOptimizer(Optimizer):
     # Checkpoints ----------------------------------------------------------------------------
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Resume; across devices, and with the state's own dtypes whatever the parameters' are."""
-        super().load_state_dict(state_dict)
-        # torch casts floating-point state to the parameter's dtype; ours has reasons for its own.
-        saved = state_dict["state"]
-        ids = [i for group in state_dict["param_groups"] for i in group["params"]]
+        """Resume; across devices and dtypes."""
+        seen: list[dict[str, Any]] = []
+        # The last of the pre-hooks sees what is loaded, the first of the post-hooks has the word
+        # before anyone else looks.
+        hooks = (
+            self.register_load_state_dict_pre_hook(lambda _, loaded: seen.append(loaded)),
+            self.register_load_state_dict_post_hook(
+                lambda _: self._restore_state(seen[0]), prepend=True
+            ),
+        )
+        try:
+            super().load_state_dict(state_dict)
+        finally:
+            for hook in hooks:
+                hook.remove()
+
+    def _restore_state(self, loaded: dict[str, Any]) -> None:
+        """Take tensors over once more: torch has cast all of them to the parameter's dtype."""
+        saved = loaded["state"]
+        ids = [i for group in loaded["param_groups"] for i in group["params"]]
         params = [p for group in self.param_groups for p in group["params"]]
         for i, p in zip(ids, params, strict=True):
-            for key, value in saved.get(i, {}).items():
+            if not saved.get(i):
+                continue
+            missing = set(self.layout.keys.values()) - set(saved[i])
+            if missing:
+                raise ValueError(
+                    f"RecursiveOptimizer: the loaded state lacks {sorted(missing)}; it is not of "
+                    f"{self.learner!r}: make the optimizer with the settings it was saved with"
+                )
+            own, local = self.state[p], _local(p)
+            numbers = (*self.layout.numbers, ROUNDS)
+            dtypes = {
+                key: _at_least_float32(local).dtype if key == AVERAGE else local.dtype
+                for key in (AVERAGE, LOST, TRAINING_POINT)
+            }
+            for key, value in saved[i].items():
                 if isinstance(value, torch.Tensor):
-                    self.state[p][key] = value.to(device=_local(p).device).clone()
+                    dtype = value.dtype if key in numbers else dtypes.get(key, self._dtype(p))
+                    own[key] = value.to(device=local.device, dtype=dtype, copy=True)
+            if self.average is not None and AVERAGE not in own:  # a new one, from here
+                own[AVERAGE] = _like(p, _at_least_float32(local).clone())
+                own[ROUNDS] = torch.zeros_like(own[self.layout.numbers[0]])
         self._share_numbers()
+
+    def __getstate__(self) -> dict[str, Any]:
+        # torch keeps the three things that load_state_dict can bring; copies need the rest too.
+        own = (
+            "average",
+            "learner",
+            "layout",
+            "wealth",
+            "on_nonfinite",
+            "state_dtype",
+            "rounding",
+            "process_group",
+        )
+        return super().__getstate__() | {name: getattr(self, name) for name in own}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
@@ -448,18 +574,41 @@ class RecursiveOptimizer(Optimizer):
                         state[key] = own[0][key]
 
 
+def _check_settings(group: dict[str, Any]) -> None:
+    """Refuse settings of a group that cannot be meant."""
+    lr, decay = group["lr"], group["weight_decay"]
+    if isinstance(lr, torch.Tensor):
+        if lr.numel() != 1:
+            raise ValueError(
+                f"RecursiveOptimizer: Tensor lr must be 1-element, not of {lr.numel()} elements; "
+                f"several groups may have one each"
+            )
+    elif lr != 0:
+        check_number("RecursiveOptimizer", "lr", lr, low=0.0)
+    if decay != 0:
+        check_number("RecursiveOptimizer", "weight_decay", decay, low=0.0)
+
+
 def _local(x: torch.Tensor) -> torch.Tensor:
     """This rank's part of a tensor, real: a view, so that writing to it writes to the tensor."""
     local: torch.Tensor = x.to_local() if isinstance(x, DTensor) else x
     return torch.view_as_real(local) if local.is_complex() else local
 
 
+def _at_least_float32(x: torch.Tensor) -> torch.Tensor:
+    """A tensor, or a copy in float32 if its own precision is less."""
+    return x.to(torch.promote_types(x.dtype, torch.float32))
+
+
 def _like(p: torch.Tensor, local: torch.Tensor) -> torch.Tensor:
     """State of this rank's part of p, sharded as p is, so that checkpoints can be resharded."""
     if not isinstance(p, DTensor):
         return local
+    shape, stride = p.shape, p.stride()
+    if p.is_complex():  # real and imaginary parts
+        shape, stride = torch.Size((*shape, 2)), (*(2 * step for step in stride), 1)
     whole: torch.Tensor = DTensor.from_local(
-        local, p.device_mesh, p.placements, run_check=False, shape=p.shape, stride=p.stride()
+        local, p.device_mesh, p.placements, run_check=False, shape=shape, stride=stride
     )
     return whole
 
@@ -470,15 +619,22 @@ def _split_over(p: torch.Tensor) -> int:
         return 1
     ranks = 1
     for size, placement in zip(p.device_mesh.shape, p.placements, strict=True):
-        if isinstance(placement, Shard):
+        # Not `is_shard`: the strided shards of FSDP2 over tensor parallelism deny being shards.
+        if not placement.is_replicate():
             ranks *= size
     return ranks
 
 
-def _ranks_of(mesh: Any) -> Any:
-    """All ranks of a mesh as one group."""
-    if mesh.size() == dist.get_world_size():
-        return dist.group.WORLD
-    if mesh.ndim == 1:
-        return mesh.get_group()
-    return mesh._flatten().get_group()
+def _ranks_of(meshes: set[Any]) -> tuple[Any, int]:
+    """All ranks of several meshes as one group, and how many they are."""
+    widest = max(meshes, key=lambda mesh: mesh.size())
+    world = dist.get_world_size()
+    if len(meshes) > 1:
+        held = set(widest.mesh.flatten().tolist())
+        if not all(held.issuperset(mesh.mesh.flatten().tolist()) for mesh in meshes):
+            return dist.group.WORLD, world  # crossing meshes: what they span together
+    if widest.size() == world:
+        return dist.group.WORLD, world
+    if widest.ndim == 1:
+        return widest.get_group(), widest.size()
+    return widest._flatten().get_group(), widest.size()

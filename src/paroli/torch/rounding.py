@@ -15,21 +15,25 @@ def add_rounded(
     the nearest.
     """
     exact = point.to(increment.dtype)
+    # Rounding what is carried, itself rounded, may tip a tie: without an increment all stays.
+    still = increment == 0
     if lost is not None:
         increment = increment + lost.to(increment.dtype)
     total = exact + increment
     rounded = _stochastic(total, point.dtype) if stochastic else total.to(point.dtype)
     if lost is not None:
-        lost.copy_(increment - (rounded.to(increment.dtype) - exact))
-    point.copy_(rounded)
+        carried = (increment - (rounded.to(increment.dtype) - exact)).to(lost.dtype)
+        lost.copy_(torch.where(still, lost, carried))
+    point.copy_(torch.where(still, point, rounded))
 
 
 def _stochastic(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """Round up or down with the probabilities that keep the mean; what is exact stays."""
     near = x.to(dtype)
-    below_zero = near.to(x.dtype) > x
-    direction = torch.where(below_zero, -torch.inf, torch.inf).to(dtype)
-    far = torch.nextafter(near, direction)
+    # The other neighbour: one step in the 16 bits, away from zero or towards it.  (nextafter does
+    # not know float16.)
+    step = torch.where(torch.abs(x) > torch.abs(near.to(x.dtype)), 1, -1).to(torch.int16)
+    far = (near.view(torch.int16) + step).view(dtype)
     gap = far.to(x.dtype) - near.to(x.dtype)
-    chance = torch.where(gap != 0, (x - near.to(x.dtype)) / gap, 0.0)
+    chance = (x - near.to(x.dtype)) / gap
     return torch.where(torch.rand_like(x) < chance, far, near)

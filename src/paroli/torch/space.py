@@ -9,6 +9,13 @@ import torch.distributed as dist
 
 from paroli.core.space import FUNCTIONS, MATRIX_FUNCTIONS, Array, Leaves, Space
 
+if dist.is_available():
+    from torch.distributed.tensor import DTensor as DTensor
+else:  # builds of torch with USE_DISTRIBUTED=0 have nothing that could be sharded
+
+    class DTensor(torch.Tensor):  # type: ignore[no-redef]
+        """Of which there are none."""
+
 
 def _maximum(a: torch.Tensor, b: torch.Tensor | float) -> torch.Tensor:
     return torch.maximum(a, b) if isinstance(b, torch.Tensor) else torch.clamp(a, min=b)
