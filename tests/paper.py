@@ -4,9 +4,10 @@ Plain float64, a Python loop for every 'for i = 1 … d', wealth multiplied inst
 logarithms, and sums over the past taken afresh from a list of the past.  It imports nothing from
 the library and shares nothing of its structure, so that what both say can only be the algorithm.
 
-A round is ``play()``, which gives w_t as one vector, then ``receive(g, g_max)``.  The gradient comes
-as it is, beside a known bound on its size; whoever needs the paper's |g| ≤ 1 divides by it, and a
-scale-free algorithm does not.  One that has a wealth gives its sum over coordinates by ``worth()``.
+A round is ``play()``, which gives w_t as one vector, then ``receive(g, g_max)``.  The gradient
+comes as it is, beside a known bound on its size; whoever needs the paper's |g| ≤ 1 divides by it,
+and a scale-free algorithm does not.  One that has a wealth gives it, summed over coordinates, by
+``worth()``.
 """
 
 from __future__ import annotations
@@ -614,13 +615,13 @@ def exponential_weights(decay: float) -> Callable[[list[float], int], list[float
 
 
 class Copies(Algorithm):
-    """An algorithm of its own for every block of coordinates; blocks of one have no norm to choose."""
+    """An algorithm of its own for every block of coordinates."""
 
     def __init__(self, d: int, copies: Sequence[tuple[slice, Algorithm]]) -> None:
         self.copies = copies
         one = copies[0][1]
         self.accepts = one.accepts
-        if len(copies) < d:
+        if len(copies) < d:  # on one coordinate all norms are the same
             self.bets, self.gradients = one.bets, one.gradients
 
     def play(self) -> Vector:

@@ -814,9 +814,9 @@ def doubling_bound(
     The sketch goes on with A_k/2 ≤ Z_k and 2Z_k/A_k ≤ 1 at once.  The first is wrong in an epoch
     that is not over, the second in one that is (by 2/A_k at most, for an epoch's last gradient may
     overshoot), so its display for one epoch, `doubling_epoch_reference`, is no bound.  Summed over
-    the epochs the two agree up to constants once the first epoch is over: there are at most
-    1 + log₂(1 + 2Z/A) epochs on a coordinate, Z_k ≤ A_k/2 + 1, and the last A_k is at most
-    2A + 4Z, so the bound above is of the printed order
+    the epochs the two agree, up to constants that depend on A, once the first epoch is over: a
+    coordinate has at most 1 + log₂(1 + 2Z/A) epochs, Z_k ≤ A_k/2 + 1, and the last A_k is at most
+    A + 2Z, so the bound above is of the printed order
 
     .. math::
         O\left(\epsilon \log Z + |\mathring w| \max\left[
@@ -867,7 +867,7 @@ def doubling_epoch_reference(Z: float, comparator: float, epsilon: float) -> flo
         2 \max\left[\log \tfrac{|\mathring w| \sqrt{4 + 2 Z_k}}{\epsilon},\, 1\right]\right]
 
     It takes A_k/2 ≤ Z_k, which an unfinished epoch breaks: with `paroli.doubling` as it comes and
-    all gradients equal to 1, the twelfth epoch's regret at ẘ = -1 is 2.3 times this after 147 of
+    all gradients equal to 1, the thirteenth epoch's regret at ẘ = -1 is 2.3 times this after 147 of
     its rounds.  `doubling_bound` is what holds.
 
     >>> round(doubling_epoch_reference(147.0, -1.0, epsilon=1.0), 2)

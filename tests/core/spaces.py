@@ -184,7 +184,7 @@ class JaxLibrary(Library):
 
 
 class JittedLibrary(JaxLibrary):
-    """JAX with the round compiled, and scanned over: its state may change neither shape nor dtype."""
+    """JAX with the round compiled and scanned over: the state may not change shape or dtype."""
 
     name = "jit"
 

@@ -22,8 +22,8 @@ from tests.core.stacks import (
     SHAPES,
     STACKS,
     any_scale,
-    leaves,
     learners,
+    leaves,
     stacks,
     stream,
 )

@@ -2,20 +2,29 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_python_blocks_run() -> None:
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL)
-    assert blocks
-    for block in blocks:
-        scope: dict[str, object] = {}
-        exec(compile(block, "README.md", "exec"), scope)
-        learner, target = scope["learner"], scope["target"]
-        assert np.abs(learner.average - target).max() < 5  # type: ignore[attr-defined]
+def blocks() -> list[str]:
+    text = (ROOT / "README.md").read_text("utf-8")
+    return re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+
+
+def test_the_first_example_learns() -> None:
+    scope: dict[str, Any] = {}
+    exec(compile(blocks()[0], "README.md", "exec"), scope)
+    assert np.abs(scope["learner"].average - scope["target"]).max() < 5
+
+
+def test_the_other_examples_run() -> None:
+    pytest.importorskip("torch")
+    for block in blocks()[1:]:
+        exec(compile(block, "README.md", "exec"), {})
 
 
 def test_the_make_targets_exist() -> None:

@@ -258,6 +258,19 @@ def test_eqn_regretrecursion(inner: Learner, data: st.DataObject, epsilon: float
             assert run.learner.log_wealth >= bound - slack * (1 + abs(bound))
 
 
+@inner_learners
+@examples(10)
+@given(data=st.data())
+def test_eqn_regretrecursion_gradients(inner: Learner, data: st.DataObject) -> None:
+    """The inner learner plays as it does alone on z, or on z/2 where it accepts only 1."""
+    brick = recursive(inner)
+    run = play(brick, data.draw(streams(dual(brick.norm))), inner_bet(brick))
+    alone = OnlineLearner(inner, start=np.zeros(run.gradients.shape[1]))
+    for z, v in zip(sent_down(run), run.watched, strict=True):
+        np.testing.assert_allclose(alone.point, v, rtol=1e-6, atol=1e-9)
+        alone.update(z * (inner.limit / 2))
+
+
 # Theorems 1 to 6 -----------------------------------------------------------------------------
 
 
@@ -605,7 +618,7 @@ def test_doubling_bound(stream: Stream, epsilon: float, A: float) -> None:
 
 
 def test_doubling_display_is_false() -> None:
-    """All gradients 1: in the twelfth epoch, with A = 4096, the display for an epoch is broken."""
+    """All gradients 1: in the thirteenth epoch, with A = 4096, the display for an epoch is broken."""
     g = np.ones((2206, 1))
     run = play(doubling(), Stream("constant", 0, 1, 0, math.inf))
     points = np.empty_like(g)

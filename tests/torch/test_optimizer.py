@@ -701,7 +701,7 @@ def test_eval_and_train_are_exact_and_idempotent(dtype: torch.dtype) -> None:
     opt.train()
     run(opt, params, range(10))
     before, iterate = bits(opt), points(params)
-    average = [opt.state[p]["average"].to(dtype) for p in params]
+    average = [opt.state[p]["average"].to(dtype, copy=True) for p in params]
     opt.train()
     assert bits(opt) == before
     for _ in range(2):
@@ -787,12 +787,12 @@ def test_a_step_waits_for_no_device(
         assert syncs.seen, "the count counts"
 
 
-@pytest.mark.parametrize(("backend", "warm"), [("aot_eager", 0), ("inductor", 1)])
-def test_a_compiled_step_is_the_step(backend: str, warm: int) -> None:
-    """As one graph; the first step, which makes the state, among them or not."""
+@pytest.mark.parametrize("warm", [0, 1])
+def test_a_compiled_step_is_the_step(warm: int) -> None:
+    """As one graph; the first step, which makes the state, in it or not."""
     eager, compiled = (torch.nn.Parameter(torch.arange(6.0)) for _ in range(2))
     a, b = RecursiveOptimizer([eager]), RecursiveOptimizer([compiled])
-    step = torch.compile(b.step, fullgraph=True, backend=backend)
+    step = torch.compile(b.step, fullgraph=True, backend="aot_eager")
     for t in range(6):
         g = torch.sin(torch.arange(6.0) * (t + 1))
         eager.grad, compiled.grad = g.clone(), g.clone()

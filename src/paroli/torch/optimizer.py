@@ -449,9 +449,12 @@ class RecursiveOptimizer(Optimizer):
             return
         for p, state in self.state.items():
             if AVERAGE in state:
-                point = _local(p)
-                state[TRAINING_POINT] = _like(p, point.clone())
-                point.copy_(_local(state[AVERAGE]))
+                point, average = _local(p), _local(state[AVERAGE])
+                if point.dtype == average.dtype:
+                    _swap(point, average)
+                else:  # the average has more bits than the parameter can hold for it
+                    state[TRAINING_POINT] = _like(p, point.clone())
+                    point.copy_(average)
         for group in self.param_groups:
             group["training"] = False
 
@@ -461,8 +464,19 @@ class RecursiveOptimizer(Optimizer):
         if self._training:
             return
         for p, state in self.state.items():
+            if AVERAGE not in state or _local(p).dtype == _local(state[AVERAGE]).dtype:
+                continue
+            if TRAINING_POINT not in state:
+                raise RuntimeError(
+                    "RecursiveOptimizer: the checkpoint was saved in eval mode and loaded without "
+                    "the training weights, which half precision keeps apart (torch.distributed."
+                    "checkpoint loads only what a fresh optimizer has); save in train mode"
+                )
+        for p, state in self.state.items():
             if TRAINING_POINT in state:
                 _local(p).copy_(_local(state.pop(TRAINING_POINT)))
+            elif AVERAGE in state:
+                _swap(_local(p), _local(state[AVERAGE]))
         for group in self.param_groups:
             group["training"] = True
 
@@ -474,7 +488,8 @@ class RecursiveOptimizer(Optimizer):
 
         ``log_wealth`` and ``g_max`` of each unit that has its own (with ``/0``, ``/1``, … where
         there are several), and for each group the root mean square distance of its weights'
-        bets from the start, ``bet/0``: Wealth · v, the size of what the learner stakes.
+        bets from the start, ``bet/0``: Wealth · v, the size of what the learner stakes (on this
+        rank, where weights are sharded: looking needs no other rank).
         """
         found: dict[str, float] = {}
         units = [unit for unit in self._units() if any(self.state.get(p) for p, _ in unit)]
@@ -587,6 +602,13 @@ def _check_settings(group: dict[str, Any]) -> None:
         check_number("RecursiveOptimizer", "lr", lr, low=0.0)
     if decay != 0:
         check_number("RecursiveOptimizer", "weight_decay", decay, low=0.0)
+
+
+def _swap(a: torch.Tensor, b: torch.Tensor) -> None:
+    """Exchange the contents of two tensors."""
+    kept = a.clone()
+    a.copy_(b)
+    b.copy_(kept)
 
 
 def _local(x: torch.Tensor) -> torch.Tensor:
