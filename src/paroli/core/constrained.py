@@ -52,7 +52,8 @@ def clip(xp: Any, x: Array, bound: float) -> Array:
 
 def truncated(xp: Any, g: Array, x: Array, w: Array) -> Array:
     """g, or 0 where it pushes the clipped w further out than the learner's own x already is."""
-    return xp.where(g * (x - w) < 0, 0.0, g)  # alg:diag lines 12-15
+    # By its sign alone: a product of two large numbers would leave the float range.
+    return xp.where(xp.sign(g) * (x - w) < 0, 0.0, g)  # alg:diag lines 12-15
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,7 @@ class box:
 
     norm = math.inf
     stretch = 1.0
+    only_drops = True
 
     @property
     def radius(self) -> float:
@@ -102,7 +104,12 @@ class ball:
     @property
     def stretch(self) -> float:
         """How much longer than g the altered gradient can be, in the dual norm."""
-        return 1.0 if self.norm == 2.0 else 2.0
+        return 2.0 if self.norm == 1.0 else 1.0
+
+    @property
+    def only_drops(self) -> bool:
+        """The altered gradient is no longer than g in any norm."""
+        return self.norm == math.inf
 
     def project(self, space: Space, x: Leaves) -> Leaves:
         if self.norm == math.inf:
@@ -160,6 +167,14 @@ class constrained(Reduction):
     def radius(self) -> float:
         return self.domain.radius
 
+    @property
+    def measures(self) -> bool:
+        return False
+
+    @property
+    def lazy(self) -> bool:
+        return self.domain.only_drops and self.learner.lazy  # a ball bends zeros too
+
     def init(self, space: Space, like: Leaves) -> ConstrainedState:
         return ConstrainedState(self.learner.init(space, like))
 
@@ -183,4 +198,5 @@ class constrained(Reduction):
         if self.domain.stretch > 1:
             g_tilde = [leaf / self.domain.stretch for leaf in g_tilde]
         told = told._replace(g=g_tilde)
-        return ConstrainedState(tell_below(space, self.learner, state.inner, x, told))
+        p = self.gradient_norm if self.domain.only_drops else None
+        return ConstrainedState(tell_below(space, self.learner, state.inner, x, told, p))

@@ -160,8 +160,8 @@ class dimension_free(Learner):
         slope = totals[0] * kept
         length_told = Told([space.cast(slope, told.g[0])], xp.abs(slope), told.g_max)
         return DimensionFreeState(
-            tell_below(space, self.magnitude, state.magnitude, m, length_told),
-            tell_below(space, self.direction, state.direction, y, told),
+            tell_below(space, self.magnitude, state.magnitude, m, length_told, 1.0),
+            tell_below(space, self.direction, state.direction, y, told, 2.0),
         )
 
     def log_wealth(self, space: Space, state: DimensionFreeState) -> Array:

@@ -35,7 +35,7 @@ class Told(NamedTuple):
     g: Leaves
     """The gradient, leaf by leaf."""
     norm: Array
-    """‖g‖ in the learner's ``gradient_norm``, or an upper bound of it."""
+    """‖g‖ in the learner's ``gradient_norm``; an upper bound of it where it does not `measure`."""
     g_max: Array
     """The known bound on the gradients: the paper's 1, which 'we may replace with any known bound
     g_max'.  Gradients come unscaled beside it, since a scale-free learner does not want them
@@ -66,6 +66,11 @@ class Learner(ABC):
     def limit(self) -> float:
         """Gradients may be as large as limit · g_max."""
         return 1.0
+
+    @property
+    def measures(self) -> bool:
+        """‖g‖ itself enters the state; if not, an upper bound of it will do."""
+        return True
 
     @property
     def lazy(self) -> bool:
@@ -117,6 +122,10 @@ class Coordinatewise(Learner):
 
     They are what a kernel inlines and what a sparse step applies to the coordinates it touches.
     """
+
+    @property
+    def measures(self) -> bool:
+        return False
 
     @property
     def lazy(self) -> bool:
@@ -198,6 +207,10 @@ class Reduction(Learner):
         return self.learner.limit
 
     @property
+    def measures(self) -> bool:
+        return self.learner.measures
+
+    @property
     def lazy(self) -> bool:
         return self.learner.lazy
 
@@ -253,9 +266,19 @@ def tell(
     return learner.update(space, state, played, told, totals)  # alg:diag lines 4, 10, 21-22
 
 
-def tell_below(space: Space, learner: Learner, state: State, played: Played, told: Told) -> State:
-    """Hand an altered gradient down: its sums have to be taken anew."""
-    totals = space.total(*learner.terms(space, played, told.g))
+def tell_below(
+    space: Space, learner: Learner, state: State, played: Played, told: Told, p: float | None
+) -> State:
+    """Hand an altered gradient down: its sums have to be taken anew.
+
+    ``told.norm`` is an upper bound of ‖g‖_p, hence of ‖g‖_q for every q ≥ p: the norm costs no sum
+    of its own unless the learner `measures` it, needs a q < p, or p is None: nothing is known.
+    """
+    if learner.measures or p is None or learner.gradient_norm < p:
+        norm, totals = reduce(space, learner, played, told.g)
+        told = told._replace(norm=norm)
+    else:
+        totals = space.total(*learner.terms(space, played, told.g))
     return learner.update(space, state, played, told, totals)
 
 

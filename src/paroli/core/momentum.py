@@ -56,6 +56,14 @@ class momentum(Reduction):
         check_number("momentum", "decay", self.decay, low=0.0, high=1.0)
 
     @property
+    def measures(self) -> bool:
+        return True
+
+    @property
+    def lazy(self) -> bool:
+        return False  # the average moves towards whatever is played
+
+    @property
     def radius(self) -> float:
         return 2 * self.learner.radius
 

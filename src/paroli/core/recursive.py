@@ -82,6 +82,10 @@ class recursive(Learner):
         return self.inner.norm
 
     @property
+    def measures(self) -> bool:
+        return False
+
+    @property
     def lazy(self) -> bool:
         return self.inner.lazy
 
@@ -115,7 +119,8 @@ class recursive(Learner):
         send = log_loss_gradient(self.inner.limit / 2 * kept, g_v)
         z = [leaf * space.cast(send, leaf) for leaf in told.g]  # line 9
         inner_told = Told(z, told.norm * send, told.g_max)
-        inner = tell_below(space, self.inner, state.inner, played.inner, inner_told)  # line 10
+        p = self.gradient_norm
+        inner = tell_below(space, self.inner, state.inner, played.inner, inner_told, p)  # line 10
         return RecursiveState(log_wealth, inner)
 
     def announce(self, space: Space, state: RecursiveState, x: Leaves) -> RecursiveState:

@@ -48,6 +48,10 @@ class rescaled(Reduction):
         super().__post_init__()
         check_number("rescaled", "g_max", self.g_max, low=0.0)
 
+    @property
+    def measures(self) -> bool:
+        return True
+
     def init(self, space: Space, like: Leaves) -> RescaledState:
         return RescaledState(space.number(self.g_max, like[0]), self.learner.init(space, like))
 

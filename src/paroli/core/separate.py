@@ -18,7 +18,7 @@ import math
 from dataclasses import dataclass
 
 from paroli.core import norms
-from paroli.core.learner import Learner, Played, Reduction, State, Told, tell_below
+from paroli.core.learner import Learner, Played, Reduction, State, Told, reduce
 from paroli.core.space import Array, Leaves, Space
 
 
@@ -27,6 +27,10 @@ class _Copies(Reduction):
     """What the two have in common: a state for each leaf."""
 
     learner: Learner
+
+    @property
+    def measures(self) -> bool:
+        return False  # every copy's gradient is measured by itself
 
     def _space(self, space: Space) -> Space:
         raise NotImplementedError
@@ -45,9 +49,9 @@ class _Copies(Reduction):
         space = self._space(space)
         states = []
         for leaf_state, leaf_played, g in zip(state, played.inner, told.g, strict=True):
-            norm = norms.norm(space, [g], self.learner.gradient_norm)
+            norm, sums = reduce(space, self.learner, leaf_played, [g])
             leaf_told = Told([g], norm, told.g_max)
-            states.append(tell_below(space, self.learner, leaf_state, leaf_played, leaf_told))
+            states.append(self.learner.update(space, leaf_state, leaf_played, leaf_told, sums))
         return tuple(states)
 
     def terms(self, space: Space, played: Played, g: Leaves) -> tuple[Array, ...]:

@@ -29,9 +29,14 @@ import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from paroli.core.constrained import clip
 from paroli.core.learner import Coordinatewise, check_number
 from paroli.core.space import Array
 from paroli.core.wealth import grown, staked
+
+
+MOST = 1 - 2.0**-20
+"""After 2^24 equal gradients the fraction would round to 1 in float32: then one could take all."""
 
 
 class SkeletonState(NamedTuple):
@@ -59,15 +64,15 @@ class skeleton(Coordinatewise):
         log_wealth = xp.full_like(leaf, math.log(self.epsilon))
         return SkeletonState(log_wealth, xp.zeros_like(leaf), xp.zeros_like(leaf))
 
-    def _fraction(self, state: SkeletonState) -> Array:
-        return -state.sum_g / (1 + state.sum_abs_g)
+    def _fraction(self, xp: Any, state: SkeletonState) -> Array:
+        return clip(xp, -state.sum_g / (1 + state.sum_abs_g), MOST)
 
     def bet_leaf(self, xp: Any, state: SkeletonState) -> Array:
-        return self._fraction(state) * self.wealth_leaf(xp, state)
+        return self._fraction(xp, state) * self.wealth_leaf(xp, state)
 
     def update_leaf(self, xp: Any, state: SkeletonState, g: Array, g_max: Array) -> SkeletonState:
         g = g / g_max
-        log_wealth = grown(xp, state.log_wealth, g * self._fraction(state))
+        log_wealth = grown(xp, state.log_wealth, g * self._fraction(xp, state))
         return SkeletonState(log_wealth, state.sum_g + g, state.sum_abs_g + xp.abs(g))
 
     def wealth_leaf(self, xp: Any, state: SkeletonState) -> Array:
