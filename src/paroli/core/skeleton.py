@@ -34,7 +34,6 @@ from paroli.core.learner import Coordinatewise, check_number
 from paroli.core.space import Array
 from paroli.core.wealth import grown, staked
 
-
 MOST = 1 - 2.0**-20
 """After 2^24 equal gradients the fraction would round to 1 in float32: then one could take all."""
 
