@@ -7,7 +7,8 @@ nowhere in an inequality of the paper.
 from __future__ import annotations
 
 import math
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -41,11 +42,11 @@ from paroli import (
     scinol2,
     theory,
 )
-from paroli.core.learner import Learner, State, flatten
+from paroli.core.learner import Learner, Played, Reduction, State, Told, flatten
 from paroli.core.newton import newton_rate
 from paroli.core.norms import dual
 from paroli.core.skeleton import skeleton
-from paroli.core.space import NUMPY
+from paroli.core.space import NUMPY, Leaves, Space
 from tests.strategies import (
     EPSILONS,
     ETAS,
@@ -258,17 +259,46 @@ def test_eqn_regretrecursion(inner: Learner, data: st.DataObject, epsilon: float
             assert run.learner.log_wealth >= bound - slack * (1 + abs(bound))
 
 
+class Heard(NamedTuple):
+    inner: State
+
+
+@dataclass(frozen=True)
+class heard(Reduction):
+    """The learner itself, taking down what it is told."""
+
+    learner: Learner
+    told: list[Told]
+
+    def init(self, space: Space, like: Leaves) -> Heard:
+        return Heard(self.learner.init(space, like))
+
+    def update(
+        self, space: Space, state: Heard, played: Played, told: Told, totals: tuple[Any, ...]
+    ) -> Heard:
+        self.told.append(told)
+        return Heard(self.learner.update(space, state.inner, played.inner, told, totals))
+
+
 @inner_learners
 @examples(10)
 @given(data=st.data())
 def test_eqn_regretrecursion_gradients(inner: Learner, data: st.DataObject) -> None:
-    """The inner learner plays as it does alone on z, or on z/2 where it accepts only 1."""
-    brick = recursive(inner)
+    """The inner learner is told z, or z/2 where it accepts only 1, and plays as it does alone."""
+    told: list[Told] = []
+    brick = recursive(heard(inner, told))
     run = play(brick, data.draw(streams(dual(brick.norm))), inner_bet(brick))
-    alone = OnlineLearner(inner, start=np.zeros(run.gradients.shape[1]))
-    for z, v in zip(sent_down(run), run.watched, strict=True):
-        np.testing.assert_allclose(alone.point, v, rtol=1e-6, atol=1e-9)
-        alone.update(z * (inner.limit / 2))
+    alone = inner.init(NUMPY, [np.zeros(run.gradients.shape[1])])
+    for z, v, (g, norm, g_max) in zip(sent_down(run), run.watched, told, strict=True):
+        played = inner.play(NUMPY, alone)
+        np.testing.assert_array_equal(played.w[0], v)
+        np.testing.assert_allclose(g[0], z * (inner.limit / 2), rtol=1e-12, atol=0)
+        assert g_max == 1
+        length = np.linalg.norm(g[0], dual(brick.norm))
+        assert length * (1 - 1e-12) <= norm <= inner.limit * (1 + 1e-12)
+        # With the very same numbers: in the last digit they decide when `doubling` restarts.
+        totals = NUMPY.total(*inner.terms(NUMPY, played, g))
+        alone = inner.update(NUMPY, alone, played, Told(g, norm, g_max), totals)
 
 
 # Theorems 1 to 6 -----------------------------------------------------------------------------
