@@ -761,6 +761,23 @@ def test_a_zero_gradient_leaves_a_coordinate_alone(recipe: str, brick: Learner, 
                 np.testing.assert_array_equal(after[g == 0], before[path][g == 0], err_msg=path)
 
 
+@every_stack
+@pytest.mark.parametrize("recipe", ["sparse", "one hot"])
+def test_bets_are_wealth_times_what_stays(recipe: str, brick: Learner, dtype: Any) -> None:
+    """What `stake` promises: w = Wealth · v, and v of a coordinate without gradient stays."""
+    d = 5
+    learner = OnlineLearner(brick, start=np.zeros(d, dtype=dtype))
+    if brick.stake(NUMPY, learner.state) is None:
+        assert not brick.still
+        pytest.skip("bets are not of this form")
+    for g in Stream(recipe, 0, d, 100, 1.0).gradients(lambda: np.zeros(d)):
+        _, (before,) = brick.stake(NUMPY, learner.state)
+        learner.update(g.astype(dtype))
+        wealth, (v,) = brick.stake(NUMPY, learner.state)
+        np.testing.assert_array_equal(v[g == 0], before[g == 0])
+        np.testing.assert_allclose(learner.point, wealth * v, rtol=4 * np.finfo(dtype).eps)
+
+
 @pytest.mark.parametrize(("brick", "power"), [(scinol1(), -1), (scinol2(), -1), (adagrad(), 0)])
 @examples(50)
 @given(

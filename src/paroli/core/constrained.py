@@ -175,6 +175,10 @@ class constrained(Reduction):
     def lazy(self) -> bool:
         return self.domain.only_drops and self.learner.lazy  # a ball bends zeros too
 
+    @property
+    def still(self) -> bool:
+        return self.lazy and self.learner.still
+
     def init(self, space: Space, like: Leaves) -> ConstrainedState:
         return ConstrainedState(self.learner.init(space, like))
 

@@ -77,6 +77,11 @@ class Learner(ABC):
         """A zero gradient leaves a coordinate's arrays as they are, so it can be skipped."""
         return False
 
+    @property
+    def still(self) -> bool:
+        """A zero gradient leaves a coordinate's bet, too, as it is."""
+        return False
+
     # Functions ------------------------------------------------------------------------------
 
     @abstractmethod
@@ -108,6 +113,17 @@ class Learner(ABC):
         """
         return state
 
+    def stake(self, space: Space, state: State) -> tuple[Array, Leaves] | None:
+        """Wealth and v, where bets are Wealth · v and v stays as it is where gradients are zero.
+
+        What a sparse step needs to leave coordinates alone (`paroli.core.lazy`).  None: bets are
+        not of this form.
+        """
+        if not self.still:
+            return None
+        v = self.bet(space, state)
+        return space.number(1.0, v[0]), v
+
     def log_wealth(self, space: Space, state: State) -> Array:
         """The logarithm of the wealth, for learners that bet."""
         raise AttributeError(f"{self!r} does not bet: it has no wealth")
@@ -130,6 +146,10 @@ class Coordinatewise(Learner):
     @property
     def lazy(self) -> bool:
         return True
+
+    @property
+    def still(self) -> bool:
+        return self.lazy
 
     @property
     def gradient_norm(self) -> float:

@@ -126,5 +126,12 @@ class recursive(Learner):
     def announce(self, space: Space, state: RecursiveState, x: Leaves) -> RecursiveState:
         return state._replace(inner=self.inner.announce(space, state.inner, x))
 
+    def stake(self, space: Space, state: RecursiveState) -> tuple[Array, Leaves] | None:
+        inner = self.inner.stake(space, state.inner)
+        if inner is None:
+            return None
+        share, v = inner
+        return staked(space.xp, state.log_wealth, space.log_ceiling(v)) * share, v
+
     def log_wealth(self, space: Space, state: RecursiveState) -> Array:
         return state.log_wealth

@@ -70,3 +70,6 @@ class rescaled(Reduction):
         told = told._replace(g_max=g_max)
         inner = self.learner.update(space, state.inner, played.inner, told, totals)
         return RescaledState(g_max, inner)
+
+    def stake(self, space: Space, state: RescaledState) -> tuple[Array, Leaves] | None:
+        return self.learner.stake(space, state.inner)

@@ -103,6 +103,10 @@ class percoordinate(_Copies):
     def lazy(self) -> bool:
         return self.learner.lazy
 
+    @property
+    def still(self) -> bool:
+        return self.lazy
+
     def _space(self, space: Space) -> Space:
         return _EachAlone(space)
 
