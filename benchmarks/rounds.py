@@ -1,7 +1,8 @@
 """What a round of `OnlineLearner` costs: ask for the point, tell a gradient.
 
 Every stack takes its turn in short bursts, again and again, beside one NumPy product ``x @ y`` of
-the same size, so that a noisy neighbour hits them all; medians and quartiles over the bursts.
+the same size, so that a noisy neighbour hits them all; medians and quartiles over the bursts.  Time
+is CPU time on one core: a process that has to wait is not slower.
 
     python benchmarks/rounds.py [--bursts 60] [--out benchmarks/results]
 """
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import os
 import platform
 import statistics
 import subprocess
@@ -17,6 +19,10 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+
+# NumPy's libraries read these when they are loaded.
+os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
+os.environ["MKL_NUM_THREADS"] = os.environ["VECLIB_MAXIMUM_THREADS"] = "1"
 
 import numpy as np
 
@@ -86,14 +92,15 @@ def measure(bursts: int, seed: int) -> list[dict[str, object]]:
             if d <= LARGEST_MATRIX or "full" not in name
         }
         players["x @ y"] = multiplying(d, seed)
-        seconds: dict[str, list[float]] = {name: [] for name in players}
+        microseconds: dict[str, list[float]] = {name: [] for name in players}
         for _ in range(bursts):
             for name, play in players.items():
-                begin = time.perf_counter()
+                begin = time.process_time()
                 play()
-                seconds[name].append((time.perf_counter() - begin) / ROUNDS_PER_BURST * 1e6)
-        product = statistics.median(seconds["x @ y"])
-        for name, times in seconds.items():
+                taken = time.process_time() - begin
+                microseconds[name].append(taken / ROUNDS_PER_BURST * 1e6)
+        product = statistics.median(microseconds["x @ y"])
+        for name, times in microseconds.items():
             low, median, high = statistics.quantiles(times, n=4)
             rows.append(
                 {
@@ -110,9 +117,10 @@ def measure(bursts: int, seed: int) -> list[dict[str, object]]:
 
 def import_milliseconds(repeats: int = 9) -> float:
     """Median time of `import paroli` in a fresh interpreter, NumPy's own import included."""
-    code = "import time; t = time.perf_counter(); import paroli; print(time.perf_counter() - t)"
+    code = "import time; t = time.process_time(); import paroli; print(time.process_time() - t)"
+    command = [sys.executable, "-c", code]
     times = [
-        float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout)
+        float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
         for _ in range(repeats)
     ]
     return statistics.median(times) * 1e3
@@ -139,7 +147,7 @@ def main() -> None:
     args.out.mkdir(parents=True, exist_ok=True)
     path = args.out / "rounds-cpu.csv"
     with path.open("w", newline="", encoding="utf-8") as file:
-        file.write(f"# device: {cpu_name()}, one core\n")
+        file.write(f"# device: {cpu_name()}, one core; CPU time\n")
         file.write(f"# versions: python {platform.python_version()}, numpy {np.__version__}, ")
         file.write(f"paroli {paroli.__version__}\n")
         file.write(f"# seed: {args.seed}, bursts of {ROUNDS_PER_BURST} rounds: {args.bursts}\n")

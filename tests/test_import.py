@@ -27,6 +27,17 @@ def test_import_brings_no_framework() -> None:
     assert not imported & set(HEAVY)
 
 
+def test_import_takes_less_than_300_milliseconds() -> None:
+    # CPU time, and the best of three: how busy the machine is does not count.
+    code = "import time; t = time.process_time(); import paroli; print(time.process_time() - t)"
+    command = [sys.executable, "-c", code]
+    seconds = [
+        float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+        for _ in range(3)
+    ]
+    assert min(seconds) < 0.3
+
+
 def test_the_names_that_others_call() -> None:
     for name in NAMES:
         assert name in paroli.__all__
