@@ -1,7 +1,8 @@
-"""Who plays: the paper's algorithm, what it is made of, what came before it, and Adagrad."""
+"""Who plays: the paper's algorithm, what it is made of, what came before it, and tuned rivals."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from paroli import (
@@ -49,68 +50,101 @@ NOTHING_TO_TUNE = (
         "recursive-scinol",
         "Recursive: ScInOL, no cap",
         rescaled(recursive(scinol(cap=None))),
-        100,
+        45,
     ),
     Contestant(
         "recursive-scinol-cap",
         "Recursive: ScInOL, cap 0.1",
         rescaled(recursive(scinol())),
-        100,
+        45,
     ),
     Contestant(
         "recursive-diagonal",
         "Recursive: Algorithm 2",
         rescaled(recursive(diagonal())),
-        75,
+        40,
     ),
     Contestant(
         "scinol",
         "ScInOL alone",
         scinol(cap=None, domain=UNBOUNDED),
-        50,
+        38,
     ),
     Contestant(
         "diagonal",
         "Algorithm 2's bets alone",
         rescaled(percoordinate(recursive(ftrl()))),
-        50,
+        38,
     ),
     Contestant(
         "full-newton",
         "Full-matrix coin betting",
         rescaled(recursive(constrained(full_newton(), ball(0.5, norm=2)))),
-        175,
+        80,
     ),
     Contestant(
         "dimension-free",
         "Dimension-free coin betting",
         rescaled(dimension_free(recursive(newton()))),
-        90,
+        55,
     ),
 )
-RATES = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
-FULL_RATES = (0.1, 0.3, 1.0)
-QUICK_RATES = (0.03, 0.1, 0.3, 1.0, 3.0)
-QUICK_FULL_RATES = (0.3,)
+
+
+class Family(NamedTuple):
+    """Learners that differ in a learning rate."""
+
+    name: str
+    key: str
+    learner: Callable[[float], Learner]
+    cost: float
+    rates: tuple[float, ...]
+    quick_rates: tuple[float, ...]
+
+
+TO_TUNE = (
+    Family(
+        "Adagrad",
+        "adagrad",
+        adagrad,
+        20,
+        (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0),
+        (0.01, 0.03, 0.1, 0.3, 1.0),
+    ),
+    Family("Full-matrix Adagrad", "full-adagrad", full_adagrad, 540, (0.1, 0.3, 1.0), (0.3,)),
+    Family(
+        "Online Newton Step",
+        "newton-step",
+        lambda rate: rescaled(full_newton(eta=rate)),
+        45,
+        (0.1, 0.3, 1.0, 3.0, 10.0),
+        (1.0,),
+    ),
+)
 
 
 def contestants(quick: bool) -> list[Contestant]:
     """All of them; a quick run has smaller grids of learning rates."""
-    rates, full_rates = (QUICK_RATES, QUICK_FULL_RATES) if quick else (RATES, FULL_RATES)
     return [
         *NOTHING_TO_TUNE,
         *(
-            Contestant(f"adagrad-{lr:g}", f"Adagrad, rate {lr:g}", adagrad(lr), 32, "Adagrad")
-            for lr in rates
-        ),
-        *(
             Contestant(
-                f"full-adagrad-{lr:g}",
-                f"Full-matrix Adagrad, rate {lr:g}",
-                full_adagrad(lr),
-                1000,
-                "Full-matrix Adagrad",
+                f"{family.key}-{rate:g}",
+                f"{family.name}, rate {rate:g}",
+                family.learner(rate),
+                family.cost,
+                family.name,
             )
-            for lr in full_rates
+            for family in TO_TUNE
+            for rate in (family.quick_rates if quick else family.rates)
         ),
+    ]
+
+
+def as_released(quick: bool) -> list[Contestant]:
+    """The two of the authors' script, which has Adagrad with the rate 0.01 only."""
+    return [
+        player
+        for player in contestants(quick)
+        if player.key == "recursive-scinol" or player.family == "Adagrad"
     ]

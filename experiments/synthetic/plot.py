@@ -23,6 +23,7 @@ from .tables import (
     errors_file,
     read_errors,
     read_players,
+    read_regret,
     regret_file,
 )
 
@@ -45,6 +46,7 @@ STYLES = {
     "dimension-free": (ORANGE, "-"),
     "Adagrad": (BLACK, "--"),
     "Full-matrix Adagrad": (GREEN, "--"),
+    "Online Newton Step": (PURPLE, "--"),
 }
 """By key, or by family: a part alone is dotted beside the whole, a tuned rival is dashed."""
 
@@ -102,9 +104,9 @@ def _draw_errors(folder: Path) -> Figure:
     players = read_players(folder)
     head, _ = read_table(folder / errors_file(CONDITIONINGS[0]))
     figure, axes = _two_panels(
-        "Absolute loss on ill-conditioned Gaussian rows: hold-out error of the last iterate\n"
-        f"({head['problem'].partition(', |')[0]}; median and range over seeds)",
-        "mean absolute error on the hold-out set",
+        "Absolute loss on ill-conditioned Gaussian rows: error of the last iterate\n"
+        f"({head['error']}; median and range over seeds)",
+        "mean absolute error",
     )
     for conditioning, panel in axes.items():
         curves = {key: _drawn(curve) for key, curve in read_errors(folder, conditioning).items()}
@@ -121,7 +123,7 @@ def _draw_errors(folder: Path) -> Figure:
         panel.text(
             0.02, 0.03, f"best in hindsight:\n{rates}", transform=panel.transAxes, fontsize="small"
         )
-        panel.set_ylim(5e-4, 3)
+        panel.set_ylim(5e-5, 4)
     _legend_below(figure, axes[CONDITIONINGS[0]], columns=3)
     return figure
 
@@ -151,13 +153,7 @@ def _draw_regret(folder: Path) -> Figure:
         "regret",
     )
     for conditioning, panel in axes.items():
-        _, rows = read_table(folder / regret_file(conditioning))
-        seeds = {row["seed"] for row in rows}
-        rounds = np.array([int(row["round"]) for row in rows if row["seed"] == rows[0]["seed"]])
-        columns = {
-            name: np.array([float(row[name]) for row in rows]).reshape(len(seeds), -1)
-            for name in rows[0]
-        }
+        rounds, columns = read_regret(folder, conditioning)
         measured = columns["regret"]
         panel.fill_between(
             rounds, measured.min(axis=0), measured.max(axis=0), color=BLUE, alpha=0.15

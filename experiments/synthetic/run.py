@@ -15,14 +15,16 @@ from paroli import theory
 
 from ..common.pool import run_jobs
 from ..common.records import provenance, source_hash, write_table
-from . import plot, race, regret
-from .contestants import contestants
-from .problem import CONDITION_NUMBER, CONDITIONINGS, DISTANCE, HOLDOUT_ROWS
+from . import plot, race, regret, verdict
+from .contestants import as_released, contestants
+from .problem import CONDITION_NUMBER, CONDITIONINGS, DISTANCE, ROWS
 from .race import Race
 from .regret import COLUMNS, Trial
 from .tables import LEARNERS, Head, regret_file, summary, write_errors
 
 HERE = Path(__file__).parent
+README = HERE / "README.md"
+IN_CHECKOUT = __package__.startswith("experiments.")
 ERRORS_DEPEND_ON = ("problem.py", "contestants.py", "race.py")
 REGRET_DEPENDS_ON = ("problem.py", "regret.py")
 
@@ -39,33 +41,37 @@ class Size(NamedTuple):
     """Seeds of the second picture."""
 
 
-FULL = Size(rounds=200_000, seeds=5, costly_share=1.0, costly_seeds=2, trials=3)
+FULL = Size(rounds=200_000, seeds=5, costly_share=1 / 2, costly_seeds=2, trials=3)
 QUICK = Size(rounds=30_000, seeds=2, costly_share=1 / 3, costly_seeds=1, trials=1)
 
 
 def main(argv: Sequence[str]) -> int:
     """Run, write the tables, draw the figures, say where they are."""
     options = _parser().parse_args(argv)
-    folder: Path = options.out or default_folder(options.quick)
+    folder: Path = options.out or default_folder(options.quick, options.as_released)
     folder.mkdir(parents=True, exist_ok=True)
     console = Console()
     if not options.redraw:
         size = _size(options)
         if options.only != "regret":
             _race(options, size, folder, console)
-        if options.only != "errors":
+        if options.only != "errors" and not options.as_released:
             _try(options, size, folder, console)
     if (folder / LEARNERS).exists():
         console.print(summary(folder))
+        console.print(verdict.summary(folder))
     for picture in plot.draw(folder):
         console.print(f"picture: {picture}", soft_wrap=True)
+    if IN_CHECKOUT and not options.quick and not options.out:
+        verdict.write_into(README, default_folder(quick=False, released=False))
+        console.print(f"tables: {README}", soft_wrap=True)
     return 0
 
 
-def default_folder(quick: bool) -> Path:
+def default_folder(quick: bool, released: bool) -> Path:
     """In a checkout the experiment's own results; in an installed package a folder here."""
-    in_checkout = __package__.startswith("experiments.")
-    folder = HERE / "results" if in_checkout else Path("paroli-results") / HERE.name
+    folder = HERE / "results" if IN_CHECKOUT else Path("paroli-results") / HERE.name
+    folder = folder / verdict.RELEASED if released else folder
     return folder / "quick" if quick else folder
 
 
@@ -79,6 +85,11 @@ def _parser() -> argparse.ArgumentParser:
     add("--jobs", type=_count, metavar="N", default=os.cpu_count() or 1, help="one a core")
     add("--out", type=Path, metavar="DIR", help="folder of the tables and pictures")
     add("--only", choices=("errors", "regret"), help="one of the two pictures")
+    add(
+        "--as-released",
+        action="store_true",
+        help=f"errors as the authors' script has them: on {ROWS} rows that come again and again",
+    )
     add("--redraw", action="store_true", help="run nothing, draw from the tables in the folder")
     return parser
 
@@ -105,7 +116,7 @@ def _head(options: argparse.Namespace, sources: Sequence[str]) -> Head:
     return {
         **provenance(*(HERE / name for name in sources)),
         "problem": f"dimension {options.dimension}, condition number {CONDITION_NUMBER:g}, "
-        f"|comparator| {DISTANCE:g}, {HOLDOUT_ROWS} hold-out rows",
+        f"|comparator| {DISTANCE:g}",
     }
 
 
@@ -114,13 +125,17 @@ def _costly_rounds(size: Size) -> int:
 
 
 def _race(options: argparse.Namespace, size: Size, folder: Path, console: Console) -> None:
+    repeated: bool = options.as_released
     head = {
         **_head(options, ERRORS_DEPEND_ON),
+        "error": f"on {ROWS} training rows that come again and again"
+        if repeated
+        else f"on {ROWS} hold-out rows; every training row is new",
         "rounds": f"{size.rounds}, of full-matrix Adagrad {_costly_rounds(size)}",
         "seeds": f"0 to {size.seeds - 1}, of full-matrix Adagrad 0 to {size.costly_seeds - 1}; "
         "the same stream for all learners of a seed",
     }
-    players = contestants(options.quick)
+    players = as_released(options.quick) if repeated else contestants(options.quick)
     races = [
         Race(
             player,
@@ -128,6 +143,7 @@ def _race(options: argparse.Namespace, size: Size, folder: Path, console: Consol
             seed,
             options.dimension,
             _costly_rounds(size) if player.is_costly else size.rounds,
+            repeated,
         )
         for player in players
         for conditioning in CONDITIONINGS

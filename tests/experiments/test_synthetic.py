@@ -1,5 +1,6 @@
 """The synthetic experiment end to end, much smaller, and the command line that runs it."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,11 +11,23 @@ import pytest
 import paroli
 from experiments.common import records
 from experiments.common.records import read_table, source_hash, write_table
-from experiments.synthetic.problem import CHUNK, Problem, checkpoints
-from experiments.synthetic.tables import best_of_families, read_errors, read_players
-from paroli import cli
+from experiments.synthetic import race, verdict
+from experiments.synthetic.contestants import NOTHING_TO_TUNE
+from experiments.synthetic.problem import CONDITIONINGS, ROWS, Problem, checkpoints, gradient
+from experiments.synthetic.race import ITERATES, Race
+from experiments.synthetic.tables import (
+    Errors,
+    best_of_families,
+    errors_file,
+    read_errors,
+    read_players,
+    regret_file,
+)
+from experiments.synthetic.verdict import BEGIN, END, Finding, judge
+from paroli import OnlineLearner, cli
 
-TABLES = ("errors-well.csv", "errors-badly.csv", "regret-well.csv", "regret-badly.csv")
+ERRORS = tuple(errors_file(c, iterate) for c in CONDITIONINGS for iterate in ITERATES)
+TABLES = (*ERRORS, *map(regret_file, CONDITIONINGS))
 PICTURES = ("errors.png", "regret.png")
 SMALL = ["reproduce", "synthetic", "--quick", "--dimension", "10", "--rounds", "300"]
 
@@ -23,6 +36,14 @@ SMALL = ["reproduce", "synthetic", "--quick", "--dimension", "10", "--rounds", "
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("synthetic") / "first"
     assert cli.main([*SMALL, "--seeds", "2", "--jobs", "2", "--out", str(out)]) == 0
+    return out
+
+
+@pytest.fixture(scope="module")
+def released(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("synthetic") / "released"
+    arguments = [*SMALL, "--as-released", "--seeds", "1", "--jobs", "1", "--out", str(out)]
+    assert cli.main(arguments) == 0
     return out
 
 
@@ -43,21 +64,55 @@ def test_tables_say_where_they_come_from(folder: Path) -> None:
 
 def test_every_learner_has_its_curves(folder: Path) -> None:
     players = read_players(folder)
-    for conditioning in ("well", "badly"):
-        curves = read_errors(folder, conditioning)
-        assert curves.keys() == players.keys()
-        for key, curve in curves.items():
-            costly = key.startswith("full-adagrad")
-            assert curve.errors.shape == (1 if costly else 2, len(curve.rounds))
-            assert curve.rounds[-1] == (100 if costly else 300)
-            assert np.isfinite(curve.errors).all()
+    for conditioning in CONDITIONINGS:
+        for iterate in ITERATES:
+            curves = read_errors(folder, conditioning, iterate)
+            assert curves.keys() == players.keys()
+            for key, curve in curves.items():
+                costly = key.startswith("full-adagrad")
+                assert curve.errors.shape == (1 if costly else 2, len(curve.rounds))
+                assert curve.rounds[-1] == (100 if costly else 300)
+                assert np.isfinite(curve.errors).all()
     well = read_errors(folder, "well")
+    for iterate in ITERATES[1:]:
+        averaged = read_errors(folder, "well", iterate)["recursive-scinol"]
+        assert not np.isclose(averaged.errors[:, 1:], well["recursive-scinol"].errors[:, 1:]).any()
     learning = well["recursive-scinol"].median
     assert learning[-1] < 0.5 < learning[0]
     best = best_of_families(players, well)
-    assert set(best) == {"Adagrad", "Full-matrix Adagrad"}
+    assert set(best) == {"Adagrad", "Full-matrix Adagrad", "Online Newton Step"}
     rivals = [well[key].median[-1] for key in players if key.startswith("adagrad")]
+    assert len(rivals) == 5
     assert well[best["Adagrad"]].median[-1] == min(rivals)
+
+
+def test_the_errors_are_those_of_the_point_and_of_its_averages() -> None:
+    contestant = next(c for c in NOTHING_TO_TUNE if c.key == "recursive-scinol")
+    done: list[float] = []
+    curve = race.run(Race(contestant, "well", 4, 6, ROWS + 200), done.append)
+    problem = Problem("well", 4, 6)
+    learner = OnlineLearner(contestant.learner, start=np.zeros(6))
+    played = []
+    for rows in problem.chunks(ROWS + 200):
+        for x in rows:
+            played.append(learner.point)
+            learner.update(gradient(x, x @ problem.comparator, played[-1]))
+            t = len(played)
+            if t not in checkpoints(ROWS + 200):
+                continue
+            # The polynomial average of power 8 gives round t the weight t·(t+1)···(t+7).
+            s = np.arange(1, t + 1)
+            weights = np.prod([s + k for k in range(8)], axis=0, dtype=float)
+            expected = [
+                problem.error(learner.point),
+                problem.error(np.mean(played, axis=0)),
+                problem.error(np.average(played, axis=0, weights=weights)),
+            ]
+            found = curve.errors[checkpoints(ROWS + 200).index(t)]
+            np.testing.assert_allclose(found, expected, rtol=1e-9)
+    assert len(curve.errors) == len(checkpoints(ROWS + 200))
+    assert len(done) == 2
+    assert sum(done) == pytest.approx(race.work(curve.race))
 
 
 def test_regret_is_within_its_bound(folder: Path) -> None:
@@ -90,17 +145,54 @@ def test_the_same_again_with_one_process(
         assert str(tmp_path / name) in printed
 
 
+def test_as_released(released: Path) -> None:
+    keys = [
+        "recursive-scinol",
+        *(f"adagrad-{rate}" for rate in ("0.01", "0.03", "0.1", "0.3", "1")),
+    ]
+    assert list(read_players(released)) == keys
+    for name in ERRORS:
+        head, _ = read_table(released / name)
+        assert head["error"] == "on 1000 training rows that come again and again"
+    assert {file.name for file in released.iterdir()} == {*ERRORS, "learners.csv", "errors.png"}
+
+
+def test_as_released_other_rows_are_played(folder: Path, released: Path) -> None:
+    ours, theirs = (read_errors(f, "well")["recursive-scinol"] for f in (folder, released))
+    assert not np.isclose(ours.errors[0], theirs.errors[0]).any()
+
+
 def test_the_stream_is_as_described() -> None:
     problem = Problem("badly", seed=3, dimension=20)
-    rows = np.concatenate(list(problem.chunks(4 * CHUNK)))
+    rows = np.concatenate(list(problem.chunks(4 * ROWS)))
     eigenvalues = np.linalg.eigvalsh(rows.T @ rows / len(rows))
     assert eigenvalues[-1] / eigenvalues[0] == pytest.approx(750, rel=0.3)
     assert np.linalg.norm(problem.comparator) == pytest.approx(10)
     assert ((rows @ problem.comparator) ** 2).mean() == pytest.approx(1, rel=0.1)
     assert problem.error(np.zeros(20)) == pytest.approx(np.sqrt(2 / np.pi), rel=0.1)
     assert problem.error(problem.comparator) == 0
-    prefix = np.concatenate(list(problem.chunks(CHUNK + 5)))
-    np.testing.assert_array_equal(prefix, rows[: CHUNK + 5])
+    prefix = np.concatenate(list(problem.chunks(ROWS + 5)))
+    np.testing.assert_array_equal(prefix, rows[: ROWS + 5])
+
+
+def test_repeated_rows_come_again_and_are_the_judges() -> None:
+    problem = Problem("badly", seed=3, dimension=5, repeated=True)
+    first, second, third = problem.chunks(2 * ROWS + 7)
+    assert not np.array_equal(first, second)
+    np.testing.assert_array_equal(np.sort(first, axis=0), np.sort(second, axis=0))
+    distinct = np.unique(np.concatenate([first, second, third]), axis=0)
+    assert distinct.shape == (ROWS, 5)
+    assert third.shape == (7, 5)
+    np.testing.assert_array_equal(next(problem.chunks(ROWS)), first)
+    point = np.arange(5.0)
+    error = np.abs(first @ point - first @ problem.comparator).mean()
+    assert problem.error(point) == pytest.approx(error, rel=1e-12)
+    fresh = Problem("badly", seed=3, dimension=5)
+    np.testing.assert_array_equal(fresh.comparator, problem.comparator)
+    # The same rows as those that a fresh stream begins with; only that has others after them.
+    both = np.concatenate([distinct, *fresh.chunks(2 * ROWS)])
+    assert len(np.unique(both, axis=0)) == 2 * ROWS
+    assert fresh.error(point) != problem.error(point)
 
 
 def test_both_conditionings_share_the_draws() -> None:
@@ -110,7 +202,8 @@ def test_both_conditionings_share_the_draws() -> None:
 
 def test_checkpoints_have_what_the_table_shows() -> None:
     marks = checkpoints(200_000)
-    assert {1000, 10_000, 200_000} <= set(marks)
+    assert {*verdict.EARLY, 200_000} <= set(marks)
+    assert len(marks) == 10 * 4 + 4
     assert marks == sorted(set(marks))
     assert checkpoints(1) == [1]
 
@@ -118,6 +211,172 @@ def test_checkpoints_have_what_the_table_shows() -> None:
 def test_tables_survive_commas(tmp_path: Path) -> None:
     write_table(tmp_path / "t.csv", {"a": "b: c"}, ["x", "y"], [["1, 2", 3]])
     assert read_table(tmp_path / "t.csv") == ({"a": "b: c"}, [{"x": "1, 2", "y": "3"}])
+
+
+# The verdict -----------------------------------------------------------------------------------
+
+
+def curve(rounds: list[int], *seeds: list[float]) -> Errors:
+    return Errors(np.array(rounds), np.array(seeds))
+
+
+def test_within_factor_compares_the_last_medians() -> None:
+    def ending(*last: float) -> Errors:
+        return curve([10, 20], *([9.0, error] for error in last))
+
+    judged = verdict._within_factor
+    assert judged(ending(0.1, 0.2, 7.0), ending(0.1, 0.1, 0.1)) == Finding("×2", True)
+    assert judged(ending(0.1, 0.201, 0.3), ending(0.1, 0.1, 0.1)) == Finding("×2.01", False)
+    assert judged(ending(0.1), ending(0.4)) == Finding("×0.25", True)
+
+
+def test_ahead_or_level_looks_at_the_ranges() -> None:
+    judged = verdict._ahead_or_level
+    rival = curve([10, 20], [1, 0.2], [1, 0.3], [1, 0.4])
+    assert judged(curve([10, 20], [1, 0.1], [1, 0.2], [1, 9]), rival) == Finding("×0.667", True)
+    assert judged(curve([10, 20], [1, 0.4], [1, 0.6], [1, 0.9]), rival) == Finding("×2", True)
+    assert judged(curve([10, 20], [1, 0.41], [1, 0.6], [1, 0.9]), rival) == Finding("×2", False)
+
+
+@pytest.mark.parametrize(
+    ("errors", "finding"),
+    [
+        # w = 0 has the error 0.798; nine tenths of it are 0.718, a quarter is 0.1995.
+        ([0.8, 0.72, 0.715, 0.19], Finding("slow until 100, down to a quarter at 300", True)),
+        ([0.8, 0.72, 0.715, 0.20], Finding("slow until 100, then not down to a quarter", False)),
+        ([0.8, 0.7, 0.6, 0.1], Finding("slow until 10, down to a quarter at 300", False)),
+        ([0.8, 0.1, 0.8, 0.1], Finding("slow until 200, down to a quarter at 300", True)),
+        ([0.5, 0.4, 0.3, 0.1], Finding("slow until 10, down to a quarter at 300", False)),
+    ],
+)
+def test_slow_then_fast(errors: list[float], finding: Finding) -> None:
+    rounds = [10, 100, 200, 300]
+    assert verdict._slow_then_fast(curve(rounds, errors)) == finding
+    # Of three seeds the median is judged.
+    three = curve(rounds, [0.0] * 4, errors, [9.0] * 4)
+    assert verdict._slow_then_fast(three) == finding
+
+
+OURS = "Recursive: ScInOL, no cap"
+WELL = {
+    "recursive-scinol": (0.04, 0.12, 0.004),
+    "adagrad-0.01": (0.5, 0.03, 0.125),
+    "adagrad-0.3": (0.01, 0.06, 0.0025),
+}
+BADLY = {
+    "recursive-scinol": (0.1, 0.3, 0.01),
+    "adagrad-0.01": (0.6, 0.05, 0.15),
+    "adagrad-0.3": (0.05, 0.1, 0.0125),
+}
+"""The errors of the iterates at the end; so the best rate is not the same one for all."""
+
+
+def write_tables(folder: Path, error: str) -> None:
+    """Two looks at two seeds, one 20% above the median, one as much below."""
+    folder.mkdir()
+    columns = ["learner", "label", "family", "seconds per 1000 rounds", "expression"]
+    players = [
+        ["recursive-scinol", OURS, "", 0.05, ""],
+        ["adagrad-0.01", "Adagrad, rate 0.01", "Adagrad", 0.02, ""],
+        ["adagrad-0.3", "Adagrad, rate 0.3", "Adagrad", 0.02, ""],
+    ]
+    write_table(folder / "learners.csv", {}, columns, players)
+    columns = ["learner", "round", "seed 0", "seed 1"]
+    for conditioning, ends in zip(CONDITIONINGS, (WELL, BADLY), strict=True):
+        for i, iterate in enumerate(ITERATES):
+            rows: list[list[object]] = []
+            for key, errors in ends.items():
+                rows.append([key, 10_000, 0.79, 0.81])
+                rows.append([key, 20_000, 0.8 * errors[i], 1.2 * errors[i]])
+            write_table(
+                folder / errors_file(conditioning, iterate), {"error": error}, columns, rows
+            )
+
+
+@pytest.fixture
+def tables(tmp_path: Path) -> Path:
+    results = tmp_path / "results"
+    write_tables(results, "on rows that are new")
+    columns = ["seed", "round", "regret", "bound", "regret of w = 0", "full-matrix case"]
+    for conditioning, case in zip(CONDITIONINGS, (0, 1), strict=True):
+        rows = [[0, 10_000, 5, 100, 50, 0], [0, 20_000, 7.5, 110, 120 - 20 * case, case]]
+        write_table(results / regret_file(conditioning), {}, columns, rows)
+    return results
+
+
+def test_judge(tables: Path) -> None:
+    found = {claim.text: [str(finding) for finding in claim.findings] for claim in judge(tables)}
+    fast = "slow until 10,000, down to a quarter at 20,000: yes"
+    assert found == {
+        "(a) at most 2 times the error of Adagrad's best rate": ["×4: no", "×4: no", "×1.6: yes"],
+        "(b) ahead of Adagrad's best rate, or level": ["×2: no", "×6: no", "×0.8: yes"],
+        "(a) at most 2 times the error of Adagrad, rate 0.01": [
+            "×0.08: yes",
+            "×4: no",
+            "×0.032: yes",
+        ],
+        "(b) ahead of Adagrad, rate 0.01, or level": ["×0.167: yes", "×6: no", "×0.0667: yes"],
+        "(b) slow, then fast": [fast, "slow until 10,000, then not down to a quarter: no", fast],
+    }
+    assert {claim.learner for claim in judge(tables)} == {OURS}
+
+
+def test_judge_asks_each_claim_of_each_form_of_ours(folder: Path) -> None:
+    claims = judge(folder)
+    assert len(claims) == 5 * 3
+    assert len({(claim.text, claim.learner) for claim in claims}) == len(claims)
+    labels = {read_players(folder)[key].label for key in verdict.OURS}
+    assert {claim.learner for claim in claims} == labels
+    assert all(len(claim.findings) == len(ITERATES) for claim in claims)
+
+
+def test_page(tables: Path) -> None:
+    page = verdict.page(tables)
+    lines = page.splitlines()
+    assert "### Error on rows that are new" in lines
+    text = "(a) at most 2 times the error of Adagrad's best rate"
+    assert f"| {text} | {OURS} | ×4: no | ×4: no | ×1.6: yes |" in lines
+    ours = f"| {OURS} | – | 0.800 | 0.040 (0.032 to 0.048) | 0.120 | 0.004 |"
+    slow = "| Adagrad, rate 0.01 | – | 0.800 | 0.500 (0.400 to 0.600) | **0.030** | 0.125 |"
+    fast = "| Adagrad, rate 0.3 | – | 0.800 | **0.010** (0.008 to 0.012) | 0.060 | **0.0025** |"
+    assert [ours, slow, fast] == lines[lines.index(ours) :][:3]
+    heads = "last iterate | round 20,000, uniform average | round 20,000, polynomial average |"
+    assert f"| learner | round 1,000 | round 10,000 | round 20,000, {heads}" in lines
+    regret = "| (a) well-conditioned | 7.5 | 110 | 120 | round 20,000 | not within the run |"
+    assert regret in lines
+    regret = "| (b) badly conditioned | 7.5 | 110 | 100 | not within the run | round 20,000 |"
+    assert regret in lines
+    assert "rows that return" not in page
+    write_tables(tables / "as-released", "on rows that return")
+    longer = verdict.page(tables)
+    assert "### Error on rows that return" in longer
+    assert len(longer.splitlines()) > len(lines) + 20
+
+
+def test_a_shorter_run_has_a_dash_at_the_end(tables: Path) -> None:
+    for iterate in ITERATES:
+        table = tables / errors_file("well", iterate)
+        text = table.read_text("utf-8")
+        table.write_text(re.sub(r"adagrad-0.01,20000.*\n", "", text), "utf-8")
+    assert "| Adagrad, rate 0.01 | – | 0.800 | – | – | – |" in verdict.page(tables).splitlines()
+
+
+def test_write_into(tables: Path, tmp_path: Path) -> None:
+    readme = tmp_path / "README.md"
+    readme.write_text(f"Ours ẘ.\n\n{BEGIN}\nold\n{END}\n\nAfter.\n", "utf-8")
+    for _ in range(2):
+        verdict.write_into(readme, tables)
+        expected = f"Ours ẘ.\n\n{BEGIN}\n{verdict.page(tables)}{END}\n\nAfter.\n"
+        assert readme.read_text("utf-8") == expected
+
+
+@pytest.mark.parametrize("text", ["none", f"{BEGIN}\nno end", f"{END}\nin the wrong order {BEGIN}"])
+def test_write_into_wants_both_marks(tables: Path, tmp_path: Path, text: str) -> None:
+    readme = tmp_path / "README.md"
+    readme.write_text(text, "utf-8")
+    with pytest.raises(ValueError, match=r"README\.md: expected a line '<!-- .*begin.*' and after"):
+        verdict.write_into(readme, tables)
+    assert readme.read_text("utf-8") == text
 
 
 # The command line ------------------------------------------------------------------------------
