@@ -62,9 +62,10 @@ def dist(a: torch.Tensor, b: torch.Tensor) -> float:
     return float((a.detach() - b).abs().max())
 
 
-def test_one_list(name: str) -> None:
+@pytest.mark.parametrize("foreach", [False, True])
+def test_one_list(name: str, foreach: bool) -> None:
     golden = Trajectory(name)
-    opt = RecursiveOptimizer(golden.params, average=False, **SETTINGS[name])
+    opt = RecursiveOptimizer(golden.params, average=False, foreach=foreach, **SETTINGS[name])
     golden.follow(opt, range(golden.rounds))
     found = opt.diagnostics()
     assert np.exp(found["log_wealth"]) == pytest.approx(golden.wealth, rel=1e-9)
@@ -93,3 +94,15 @@ def test_groups_one_added_later_and_resumed(name: str) -> None:
     for i, state in opt.state_dict()["state"].items():
         for key, value in state.items():
             assert torch.equal(value, saved["state"][i][key]), "resuming took the old state along"
+
+
+@pytest.mark.parametrize("foreach", [False, True])
+def test_compiled(name: str, foreach: bool) -> None:
+    """The whole step as one graph; the code generator itself has its own test."""
+    if not foreach and name != "scinol_momentum_ema09":
+        pytest.skip("the largest of the graphs is enough")
+    torch.compiler.reset()  # torch counts the graphs of a function, whosever method it is
+    golden = Trajectory(name)
+    opt = RecursiveOptimizer(golden.params, average=False, foreach=foreach, **SETTINGS[name])
+    opt.step = torch.compile(opt.step, fullgraph=True, backend="aot_eager")  # type: ignore[method-assign]
+    golden.follow(opt, range(min(golden.rounds, SOON)))

@@ -790,6 +790,7 @@ def test_a_step_waits_for_no_device(
 @pytest.mark.parametrize("warm", [0, 1])
 def test_a_compiled_step_is_the_step(warm: int) -> None:
     """As one graph; the first step, which makes the state, in it or not."""
+    torch.compiler.reset()  # torch counts the graphs of a function, whosever method it is
     eager, compiled = (torch.nn.Parameter(torch.arange(6.0)) for _ in range(2))
     a, b = RecursiveOptimizer([eager]), RecursiveOptimizer([compiled])
     step = torch.compile(b.step, fullgraph=True, backend="aot_eager")
@@ -810,11 +811,24 @@ def test_diagnostics_are_floats() -> None:
     assert opt.diagnostics() == {}
     run(opt, params, range(5))
     found = opt.diagnostics()
-    assert set(found) == {"log_wealth", "g_max", "bet/0", "bet/1"}
+    assert set(found) == {"log_wealth", "g_max", "bet/0", "bet/1", "step/0", "step/1"}
     assert {type(value) for value in found.values()} == {float}
     start = made()
     w = (params[0] - start[0]).detach()
     assert found["bet/0"] == pytest.approx(float(w.square().mean().sqrt()))
+
+
+def test_diagnostics_have_the_step_sizes() -> None:
+    params = made()
+    opt = RecursiveOptimizer([{"params": params[:1], "lr": 0.5}, {"params": params[1:]}])
+    run(opt, params, range(5))
+    before = points(params)
+    run(opt, params, range(5, 6))
+    moved = [p - q for p, q in zip(points(params), before, strict=True)]
+    found = opt.diagnostics()
+    for k, mine in enumerate((moved[:1], moved[1:])):
+        entries = torch.cat([x.reshape(-1) for x in mine])
+        assert found[f"step/{k}"] == pytest.approx(float(entries.square().mean().sqrt()))
 
 
 @pytest.mark.parametrize(

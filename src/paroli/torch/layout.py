@@ -42,73 +42,51 @@ class Layout:
             for (path, _), name in zip(paths, last, strict=True)
         }
         self.numbers = [self.keys[path] for path, of_leaf in paths if not of_leaf]
+        self.parts = [self.keys[path] for path, of_leaf in paths if of_leaf]
+        shapes = [part.shape for part in self.init_leaf(space, torch.zeros(2)).values()]
+        self.joinable = all(shape == (2,) for shape in shapes)
+        """Whether tensors may be stored end to end: no number belongs to a tensor as a whole."""
 
     def init_numbers(self, space: TorchSpace) -> dict[str, torch.Tensor]:
         """The global numbers before the first round."""
-        state = self.learner.init(space, [torch.zeros(1, dtype=torch.float32, device=space.device)])
-        found: dict[str, torch.Tensor] = {}
-
-        def keep(path: tuple[str, ...], leaf: int | None, part: Any) -> None:
-            if leaf is None:
-                found[self.keys[path]] = part.reshape(1).clone()
-
-        _walk(state, (), None, keep)
-        return found
+        leaf = torch.zeros(1, dtype=torch.float32, device=space.device)
+        numbers, _ = self.flat(self.learner.init(space, [leaf]), 1)
+        return {key: part.reshape(1).clone() for key, part in numbers.items()}
 
     def init_leaf(self, space: TorchSpace, leaf: torch.Tensor) -> dict[str, torch.Tensor]:
         """The parts of one leaf before its first round."""
-        found: dict[str, torch.Tensor] = {}
+        _, (parts,) = self.flat(self.learner.init(space, [leaf]), 1)
+        return parts
 
-        def keep(path: tuple[str, ...], index: int | None, part: Any) -> None:
-            if index is not None:
-                found[self.keys[path]] = part
+    def nested(self, numbers: dict[str, Any], leaves: list[dict[str, torch.Tensor]]) -> State:
+        """The learner's state, from its global numbers and the parts that belong to each leaf."""
 
-        _walk(self.learner.init(space, [leaf]), (), None, keep)
-        return found
-
-    def gather(self, own: list[dict[str, Any]]) -> State:
-        """The nested state of the leaves whose dicts are given."""
-
-        def build(node: Any, path: tuple[str, ...], leaf: dict[str, Any] | None) -> Any:
+        def build(node: Any, path: tuple[str, ...], leaf: dict[str, torch.Tensor] | None) -> Any:
             if not isinstance(node, tuple):
                 if leaf is None:
-                    return own[0][self.keys[path]].reshape(())
-                return _local(leaf[self.keys[path]])
+                    return numbers[self.keys[path]].reshape(())
+                return leaf[self.keys[path]]
             if hasattr(node, "_fields"):
                 parts = (build(getattr(node, f), (*path, f), leaf) for f in node._fields)
                 return type(node)(*parts)
             if leaf is not None:  # what a copy of a learner for this leaf alone keeps for it
                 return (build(node[0], path, leaf),)
-            return tuple(build(node[0], path, mine) for mine in own)
+            return tuple(build(node[0], path, mine) for mine in leaves)
 
         return build(self.template, (), None)
 
-    def scatter(
-        self,
-        own: list[dict[str, Any]],
-        old: State,
-        new: State,
-        finite: torch.Tensor,
-        everything: bool,
-    ) -> None:
-        """Write a new state in place; where the round does not count, the old values stay.
+    def flat(
+        self, state: State, count: int
+    ) -> tuple[dict[str, torch.Tensor], list[dict[str, torch.Tensor]]]:
+        """The inverse of `nested`, for so many leaves."""
+        numbers: dict[str, torch.Tensor] = {}
+        leaves: list[dict[str, torch.Tensor]] = [{} for _ in range(count)]
 
-        A lazy learner's arrays stay by themselves, since it was told a zero gradient.
-        """
-        olds: dict[tuple[tuple[str, ...], int | None], Any] = {}
-        _walk(old, (), None, lambda path, leaf, part: olds.__setitem__((path, leaf), part))
+        def keep(path: tuple[str, ...], leaf: int | None, part: Any) -> None:
+            (numbers if leaf is None else leaves[leaf])[self.keys[path]] = part
 
-        def write(path: tuple[str, ...], leaf: int | None, part: Any) -> None:
-            key = self.keys[path]
-            if leaf is None or everything:
-                before = olds[path, leaf]
-                part = torch.where(finite.to(before.device), part, before)
-            if leaf is None:
-                own[0][key].copy_(part.reshape(1))
-            else:
-                _local(own[leaf][key]).copy_(part)
-
-        _walk(new, (), None, write)
+        _walk(state, (), None, keep)
+        return numbers, leaves
 
 
 def _walk(
@@ -126,8 +104,3 @@ def _walk(
     else:
         for i, part in enumerate(node):
             _walk(part, path, i if leaf is None else leaf, visit)
-
-
-def _local(x: torch.Tensor) -> torch.Tensor:
-    to_local: Callable[[], torch.Tensor] | None = getattr(x, "to_local", None)
-    return x if to_local is None else to_local()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import torch
@@ -11,12 +11,23 @@ from torch.optim.optimizer import Optimizer
 
 import paroli.core.momentum as momentum_brick
 from paroli.core.averaged import Average, exponential, moved
+from paroli.core.lazy import Clock, settled, ticked
 from paroli.core.learner import Learner, Played, State, Told, check_number, reduce
 from paroli.core.recursive import recursive
 from paroli.core.rescaled import rescaled
 from paroli.core.scinol import scinol
 from paroli.torch.layout import Layout
-from paroli.torch.rounding import add_rounded
+from paroli.torch.leaves import (
+    AVERAGE,
+    LOST,
+    Leaf,
+    at_least_float32,
+    like,
+    local,
+    split_over,
+)
+from paroli.torch.rounding import HALF_PRECISION, seed_of
+from paroli.torch.rows import CLOCK, SINCE, Rows, touched
 from paroli.torch.space import DTensor, TorchSpace
 
 Params: TypeAlias = Any
@@ -27,9 +38,18 @@ Wealth: TypeAlias = Literal["global", "group", "tensor"]
 WEALTHS = ("global", "group", "tensor")
 ROUNDINGS = ("compensated", "stochastic", "nearest")
 ON_NONFINITE = ("skip", "raise")
-AVERAGE, ROUNDS, LOST, TRAINING_POINT = "average", "rounds", "lost", "training_point"
-"""Keys of ``state[p]`` beside those of the learner's state."""
-HALF_PRECISION = (torch.bfloat16, torch.float16)
+ROUNDS, TRAINING_POINT = "rounds", "training_point"
+"""Keys of ``state[p]`` beside those of the learner's state and of the modules that import these."""
+ROWS_AT_ONCE = 1 << 20
+"""How many rows are brought up to date together, where it is all of them."""
+SETTINGS = {
+    "weight_decay": 0.0,
+    "maximize": False,
+    "foreach": None,
+    "capturable": True,
+    "training": True,
+}
+"""What a group has beside ``lr``; older checkpoints may lack some."""
 
 
 class Round(NamedTuple):
@@ -38,7 +58,9 @@ class Round(NamedTuple):
     moving: Unit
     fresh: list[torch.Tensor]
     """Those whose state was made for this round."""
+    leaves: list[Leaf]
     space: TorchSpace
+    numbers: dict[str, torch.Tensor]
     state: State
     played: Played
     g: list[torch.Tensor]
@@ -60,7 +82,7 @@ class RecursiveOptimizer(Optimizer):
 
     *One for all:* the wealth, g·v and the largest gradient length are shared by all parameters,
     in all groups and on all ranks, unless ``wealth="group"`` or ``wealth="tensor"`` gives each
-    group or tensor its own.  *Per group:* ``lr``, ``weight_decay``, ``maximize``.
+    group or tensor its own.  *Per group:* ``lr``, ``weight_decay``, ``maximize``, ``foreach``.
 
     *Averaged weights:* `eval` puts the running average of the iterates in place, `train` puts the
     iterate back.  Whoever never asks for the average calls neither.
@@ -78,11 +100,16 @@ class RecursiveOptimizer(Optimizer):
             of the group's increments: as in AdamW, decay is in proportion to how far a step goes.
         wealth: "global", "group" or "tensor".
         maximize: climb instead of descending.
+        foreach: keep the tensors of a group end to end and step them together, which is quicker
+            than one by one and the same up to the order of sums; None: wherever it is possible.
+        capturable: nothing has to be asked for: once its state is made, a step can be captured in a
+            CUDA graph.  (Torch looks for the setting.)
         on_nonfinite: a gradient with NaN or inf: "skip" the step, for all parameters, without
             looking at it from the host, or "raise" (which has to look).  Either way nothing
             changes.  A step that a `torch.amp.GradScaler` calls off is skipped in any case.
         state_dtype: dtype of the learner's state; None: the parameter's, or float32 for half
-            precision.  The average has the parameter's, but at least float32.
+            precision.  Half-precision state is rounded by chance, so that it is right in the mean.
+            The average has the parameter's, but at least float32.
         rounding: how increments reach bfloat16 and float16 parameters: "compensated" carries the
             rounding error along (2 bytes a parameter), "stochastic" rounds up or down at random so
             that the mean is right, "nearest" loses increments below half a unit.
@@ -120,6 +147,8 @@ class RecursiveOptimizer(Optimizer):
         weight_decay: float = 0.0,
         wealth: Wealth = "global",
         maximize: bool = False,
+        foreach: bool | None = None,
+        capturable: bool = True,
         on_nonfinite: Literal["skip", "raise"] = "skip",
         state_dtype: torch.dtype | None = None,
         rounding: Literal["compensated", "stochastic", "nearest"] = "compensated",
@@ -148,7 +177,14 @@ class RecursiveOptimizer(Optimizer):
             )
         else:
             self.average = average
-        defaults = {"lr": lr, "weight_decay": weight_decay, "maximize": maximize, "training": True}
+        defaults = {
+            "lr": lr,
+            "weight_decay": weight_decay,
+            "maximize": maximize,
+            "foreach": foreach,
+            "capturable": capturable,
+            "training": True,
+        }
         _check_settings(defaults)
         learner: Learner = rescaled(recursive(scinol() if inner is None else inner, epsilon))
         if momentum is not None:
@@ -160,6 +196,14 @@ class RecursiveOptimizer(Optimizer):
         self.state_dtype = state_dtype
         self.rounding = rounding
         self.process_group = process_group
+        if foreach and (wealth == "tensor" or not self.layout.joinable):
+            raise ValueError(
+                "RecursiveOptimizer: foreach=True, but with wealth='tensor' or an inner learner "
+                "that keeps numbers for each tensor they are stepped one by one: leave it None"
+            )
+        self._on_demand: dict[torch.Tensor, None] = {}
+        self._leaf_of: dict[torch.Tensor, Leaf] = {}
+        self._strides: dict[int, torch.Tensor] = {}
         super().__init__(params, defaults)
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
@@ -186,14 +230,18 @@ class RecursiveOptimizer(Optimizer):
                 loss = closure()
         if self.process_group is not None:
             self._check_takes_part()
+        units = list(self._units())
         rounds = [
-            self._begin(unit) for unit in self._units() if any(p.grad is not None for p, _ in unit)
+            self._begin(unit) if any(p.grad is not None for p, _ in unit) else None
+            for unit in units
         ]
-        if rounds:
-            finite = self._finite(rounds)
-            self._move_averages(finite)
-            for played_round in rounds:
-                self._end(played_round, finite)
+        begun = [one for one in rounds if one is not None]
+        if begun:
+            finite = self._finite(begun)
+            for unit, one in zip(units, rounds, strict=True):
+                share = self._move_averages(unit, one, finite)
+                stakes = None if one is None else self._end(one, finite)
+                self._move_clocks(unit, one, stakes, share)
         return loss
 
     def _check_takes_part(self) -> None:
@@ -219,30 +267,52 @@ class RecursiveOptimizer(Optimizer):
     def _begin(self, unit: Unit) -> Round:
         """Play, and take the sums of the round."""
         moving = [(p, group) for p, group in unit if p.grad is not None]
-        params = [p for p, _ in moving]
-        fresh = self._ensure_state([p for p, _ in unit], params)
-        space = self._space(params)
-        state = self.layout.gather([self.state[p] for p in params])
-        g = [self._gradient(p, group) for p, group in moving]
+        fresh = self._ensure_state(unit, moving)
+        leaves = self._moving_leaves(moving)
+        space = self._space(leaves)
+        numbers = self.state[moving[0][0]]
+        state = self._nested(numbers, leaves)
+        g = [leaf.gradient(getattr(self, "grad_scale", None)) for leaf in leaves]
         played = self.learner.play(space, state)
         norm, totals = reduce(space, self.learner, played, g)
-        return Round(moving, fresh, space, state, played, g, norm, totals)
+        return Round(moving, fresh, leaves, space, numbers, state, played, g, norm, totals)
 
-    def _end(self, begun: Round, finite: torch.Tensor) -> None:
-        """Tell the learner, and move; where the round does not count, to where everything is."""
-        space, played, learner = begun.space, begun.played, self.learner
+    def _nested(self, numbers: dict[str, torch.Tensor], leaves: Sequence[Leaf]) -> State:
+        parts = [{key: leaf.read(key) for key in self.layout.parts} for leaf in leaves]
+        return self.layout.nested(numbers, parts)
+
+    def _end(self, begun: Round, finite: torch.Tensor) -> torch.Tensor | None:
+        """Tell the learner, and move; where the round does not count, to where everything is.
+
+        Returns how much the stake changed, if bets are of that form.
+        """
+        space, learner, leaves = begun.space, self.learner, begun.leaves
         finite = finite.to(space.device)
         zero = torch.zeros_like(begun.norm)
         norm = torch.where(finite, begun.norm, zero)
         totals = tuple(torch.where(finite, number, zero) for number in begun.totals)
         g = [torch.where(finite.to(leaf.device), leaf, 0.0) for leaf in begun.g]
         told = Told(g, norm, space.number(1.0, g[0]))
-        new = learner.update(space, begun.state, played, told, totals)
+        new = learner.update(space, begun.state, begun.played, told, totals)
         next_played = learner.play(space, new)
+        stakes = [learner.stake(space, state) for state in (begun.state, new)]
+        before, after = (None if stake is None else stake[0] for stake in stakes)
 
-        own = [self.state[p] for p, _ in begun.moving]
-        self.layout.scatter(own, begun.state, new, finite, everything=not learner.lazy)
-        self._move_points(space, begun.moving, played, next_played, finite)
+        numbers, parts = self.layout.flat(new, len(leaves))
+        old_numbers, old_parts = self.layout.flat(begun.state, len(leaves))
+        for key, value in numbers.items():
+            value = torch.where(finite, value, old_numbers[key])
+            begun.numbers[key].copy_(value.reshape(1))
+        seed = seed_of(numbers["log_wealth"])
+        for leaf, new_parts, old in zip(leaves, parts, old_parts, strict=True):
+            for key, value in new_parts.items():
+                if not learner.lazy:  # a lazy learner was told a zero gradient
+                    value = torch.where(finite.to(value.device), value, old[key])
+                leaf.write(key, value, seed)
+        self._move_points(begun, next_played, finite, seed)
+        if before is None or after is None:
+            return None
+        return torch.where(finite, after - before, zero)
 
     def _finite(self, rounds: list[Round]) -> torch.Tensor:
         """Whether the step counts: a number on the device, looked at only to raise."""
@@ -265,13 +335,16 @@ class RecursiveOptimizer(Optimizer):
         for begun in rounds:
             for p in begun.fresh:
                 del self.state[p]
-        bad = [
-            self._name(p)
+                self._leaf_of.pop(p, None)
+        bad = {
+            p: None
             for begun in rounds
-            for (p, _), g in zip(begun.moving, begun.g, strict=True)
+            for leaf, whole in zip(begun.leaves, begun.g, strict=True)
+            for p, g in zip(leaf.params, leaf.parted(whole), strict=True)
             if not bool(torch.isfinite(g).all())
-        ]
-        where = f"parameter {', '.join(bad)}" if bad else "another rank, or in their sum alone"
+        }
+        names = [self._name(p) for begun in rounds for p, _ in begun.moving if p in bad]
+        where = f"parameter {', '.join(names)}" if names else "another rank, or in their sum alone"
         raise RuntimeError(
             f"RecursiveOptimizer: NaN or inf in the gradient of {where}; nothing was changed "
             f"(on_nonfinite='skip' would pass over such steps)"
@@ -286,150 +359,324 @@ class RecursiveOptimizer(Optimizer):
                     return repr(names[i]) if names else f"{i} of group {k}"
         raise KeyError("not a parameter of this optimizer")
 
-    def _gradient(self, p: torch.Tensor, group: dict[str, Any]) -> torch.Tensor:
-        """This rank's part of the gradient, real, unscaled, in the state's dtype."""
-        grad = p.grad
-        assert grad is not None
-        if grad.is_sparse:
-            grad = grad.to_dense()
-        if isinstance(p, DTensor) and isinstance(grad, DTensor):
-            grad = grad.redistribute(placements=p.placements)
-        g = _local(grad.resolve_conj()).to(self._dtype(p))
-        scale = getattr(self, "grad_scale", None)
-        if scale is not None:
-            g = g / scale.to(device=g.device, dtype=g.dtype).reshape(())
-        return -g if group["maximize"] else g
+    def _move_averages(
+        self, unit: Unit, begun: Round | None, finite: torch.Tensor
+    ) -> torch.Tensor | None:
+        """Move each average towards its iterate, also where parameters stand still meanwhile.
 
-    def _move_averages(self, finite: torch.Tensor) -> None:
-        """Move each average towards its iterate, also where parameters stand still meanwhile."""
-        if self.average is None:
-            return
-        for unit in self._units():
-            own = [
-                (_local(self.state[p][AVERAGE]), _local(p), self.state[p])
-                for p, _ in unit
-                if AVERAGE in self.state.get(p, {})
-            ]
-            if not own:
-                continue
-            rounds = own[0][2][ROUNDS]
-            counts = finite.to(rounds.device)
-            space = TorchSpace(rounds.device)
-            share = self.average.share(space.xp, rounds.reshape(()) + 1)
-            share = torch.where(counts, share, 0.0)
-            for average, point, _ in own:
-                point = point.to(average.dtype)
-                average.copy_(moved(average, point, space.cast(share, average)))
-            rounds.add_(counts.to(rounds.dtype).reshape(1))
+        Returns how far, if there are averages.
+        """
+        rows = [] if begun is None else [leaf for leaf in begun.leaves if isinstance(leaf, Rows)]
+        for row_leaf in rows:
+            self._bring_up(row_leaf)
+        some = [(p, group) for p, group in unit if self.state.get(p)]
+        if self.average is None or not some:
+            return None
+        rounds = self.state[some[0][0]][ROUNDS]
+        share = self._share(rounds, finite)
+        dense = [(p, group) for p, group in some if not self._waits(p, group)]
+        for leaf in [*self._leaves(dense), *rows]:
+            average = leaf.get(AVERAGE)
+            point = leaf.point().to(average.dtype)
+            leaf.put(AVERAGE, moved(average, point, share.to(average.device, average.dtype)))
+        rounds.add_(finite.to(rounds.device, rounds.dtype).reshape(1))
+        return share
+
+    def _share(self, rounds: torch.Tensor, finite: torch.Tensor) -> torch.Tensor:
+        """How far the averages move in this round."""
+        assert self.average is not None
+        space = TorchSpace(rounds.device)
+        share = self.average.share(space.xp, rounds.reshape(()) + 1)
+        return torch.where(finite.to(rounds.device), share, 0.0)
 
     def _move_points(
-        self,
-        space: TorchSpace,
-        moving: Unit,
-        played: Played,
-        next_played: Played,
-        finite: torch.Tensor,
+        self, begun: Round, next_played: Played, finite: torch.Tensor, seed: torch.Tensor
     ) -> None:
         increments = [
-            _at_least_float32(new) - _at_least_float32(old)
-            for new, old in zip(next_played.w, played.w, strict=True)
+            at_least_float32(new) - at_least_float32(old)
+            for new, old in zip(next_played.w, begun.played.w, strict=True)
         ]
-        decays = self._decays(space, moving, increments)
-        for (p, group), increment, decay in zip(moving, increments, decays, strict=True):
-            point, lr = _local(p), group["lr"]
-            if decay is not None:
-                increment = increment - decay * point.to(increment.dtype)
+        shrink = self._shrinking(begun, increments)
+        by_chance = seed if self.rounding == "stochastic" else None
+        for leaf, increment, share in zip(begun.leaves, increments, shrink, strict=True):
+            lr = leaf.group["lr"]
+            if share is not None:
+                point = leaf.point().to(increment.dtype)
+                increment = increment - begun.space.cast(share, point) * point
             if isinstance(lr, torch.Tensor):
                 lr = lr.to(device=increment.device, dtype=increment.dtype).reshape(())
             # x + -0.0 is x to the bit, for x = -0.0 too.
             increment = torch.where(finite.to(increment.device), increment * lr, -0.0)
-            if point.dtype in HALF_PRECISION:
-                lost = self.state[p].get(LOST)
-                add_rounded(
-                    point,
-                    increment,
-                    None if lost is None else _local(lost),
-                    stochastic=self.rounding == "stochastic",
-                )
-            else:
-                point.add_(increment)
+            leaf.add(increment, by_chance)
 
-    def _decays(
-        self,
-        space: TorchSpace,
-        moving: Unit,
-        increments: list[torch.Tensor],
-    ) -> list[torch.Tensor | None]:
-        """For each parameter the share by which weight decay shrinks it, if any."""
-        shares: list[torch.Tensor | None] = [None] * len(moving)
+    def _shrinking(self, begun: Round, increments: list[torch.Tensor]) -> list[torch.Tensor | None]:
+        """For each leaf the share by which weight decay shrinks it, if any."""
+        shares: list[torch.Tensor | None] = [None] * len(increments)
         decaying: list[tuple[dict[str, Any], list[int]]] = []
         sums: list[torch.Tensor] = []
+        space, leaves = begun.space, begun.leaves
         # Where ranks hold different parameters, a group may have none here: it adds zeros.
-        for group in self.param_groups:
-            here = [i for i, (_, mine) in enumerate(moving) if mine is group]
-            if group["weight_decay"] == 0 or not (here or self.process_group is not None):
+        for k, group in enumerate(self.param_groups):
+            here = [i for i, leaf in enumerate(leaves) if leaf.group is group]
+            decays = group["weight_decay"] != 0
+            if not here and not (decays and self.process_group is not None):
                 continue
+            mine = [increments[i] for i in here]
             weights = [1.0 if space.weights is None else space.weights[i] for i in here]
-            sizes = [increments[i].numel() for i in here]
-            part = TorchSpace(space.device, weights)
-            leaves = [increments[i] for i in here]
-            decaying.append((group, here))
-            sums.append(part.dot(leaves, leaves) if here else part.number(0.0, increments[0]))
-            size = sum(weight * n for weight, n in zip(weights, sizes, strict=True))
-            sums.append(part.number(size, increments[0]))
+            part = TorchSpace(space.device, weights, masks=[leaves[i].mask for i in here])
+            squares = part.dot(mine, mine) if here else part.number(0.0, increments[0])
+            size = part.number(
+                sum(weight * x.numel() for weight, x in zip(weights, mine, strict=True)),
+                increments[0],
+            )
+            self._strides[k] = _rms(squares, size) * group["lr"]
+            if decays:
+                decaying.append((group, here))
+                sums += [squares, size]
         totals = space.total(*sums)
         for k, (group, here) in enumerate(decaying):
-            rms = torch.sqrt(totals[2 * k] / torch.clamp(totals[2 * k + 1], min=1.0))
             for i in here:
-                shares[i] = space.cast(group["weight_decay"] * rms, increments[i])
+                shares[i] = group["weight_decay"] * _rms(totals[2 * k], totals[2 * k + 1])
         return shares
+
+    # Rows on demand -------------------------------------------------------------------------
+
+    @torch.no_grad()
+    def settle(self, *params: torch.Tensor) -> None:
+        """Bring all rows of embeddings under `rows_on_demand` up to date, at the cost of all rows.
+
+        Needed before reading their weights by other ways than the module's forward or
+        ``state_dict()``: copying the model, saving a weight by hand, summing its norm.  `eval`
+        and `state_dict` do it themselves.
+
+        Args:
+            params: which; none: all of them.
+        """
+        for p in params or self._on_demand:
+            own = self.state.get(p, {})
+            if CLOCK in own and self._training:
+                for first in range(0, len(p), ROWS_AT_ONCE):
+                    last = min(first + ROWS_AT_ONCE, len(p))
+                    self.bring_up(p, torch.arange(first, last, device=p.device))
+                own[CLOCK].zero_()
+                own[SINCE].zero_()
+
+    def wait_for_rows(self, p: torch.Tensor) -> None:
+        """Leave rows of p alone while they have no gradient; `rows_on_demand` sees to the reads."""
+        stake = self.learner.stake(TorchSpace(torch.device("cpu")), self.layout.template)
+        if stake is None:
+            raise ValueError(
+                f"RecursiveOptimizer: rows of {self._name(p)} cannot be brought up to date later, "
+                f"since bets of {self.learner!r} are not wealth times what stays without a "
+                f"gradient; use momentum=None and an inner learner such as scinol(), or leave "
+                f"rows_on_demand away: sparse gradients are then stepped at the cost of all rows"
+            )
+        if isinstance(p, DTensor):
+            raise TypeError(
+                f"RecursiveOptimizer: rows of {self._name(p)} are on several ranks; leave "
+                f"rows_on_demand away, or keep this weight out of sharding"
+            )
+        self._on_demand[p] = None
+
+    @torch.no_grad()
+    def bring_up(self, p: torch.Tensor, rows: torch.Tensor) -> None:
+        """Bring some rows of p up to date before they are read."""
+        if not self._training or CLOCK not in self.state.get(p, {}):
+            return
+        group = next(g for g in self.param_groups if any(q is p for q in g["params"]))
+        leaf = self._rows(p, group, rows)
+        leaf.quietly = True
+        self._bring_up(leaf)
+
+    def _bring_up(self, leaf: Rows) -> None:
+        """Move rows to where rounds without gradients have moved them."""
+        (p,) = leaf.params
+        own = self.state[p]
+        space = TorchSpace(local(p).device)
+        stake = self.learner.stake(space, self._nested(own, [leaf]))
+        assert stake is not None, "rows_on_demand has looked"
+        _, (v,) = stake
+        x = leaf.point().to(v.dtype)
+        if LOST in leaf.storage:
+            x = x + leaf.get(LOST).to(v.dtype)
+        x_bar = leaf.get(AVERAGE) if AVERAGE in leaf.storage else x
+        since = leaf.get(SINCE)
+        ones = [1] * (v.ndim - 1)
+        then = Clock(*(column.reshape(-1, *ones) for column in since.unbind(1)))
+        point, average = settled(space.xp, x, x_bar, v, then, Clock(*own[CLOCK].unbind()))
+        leaf.add((point - x).to(v.dtype), None)
+        if AVERAGE in leaf.storage:
+            leaf.put(AVERAGE, average.to(x_bar.dtype))
+        leaf.put(SINCE, own[CLOCK].expand_as(since))
+
+    def _move_clocks(
+        self,
+        unit: Unit,
+        begun: Round | None,
+        stakes: torch.Tensor | None,
+        share: torch.Tensor | None,
+    ) -> None:
+        """Let the rows that wait know what happened."""
+        for p, group in unit:
+            if self._waits(p, group):
+                clock = self.state[p][CLOCK]
+                space = TorchSpace(clock.device)
+                nothing = torch.zeros_like(clock[0])
+                moved_by = nothing
+                if p.grad is not None and stakes is not None:
+                    moved_by = (stakes.to(clock.device) * group["lr"]).reshape(())
+                now = ticked(
+                    space.xp, Clock(*clock.unbind()), moved_by, nothing if share is None else share
+                )
+                clock.copy_(torch.stack(now))
+                for leaf in () if begun is None else begun.leaves:
+                    if isinstance(leaf, Rows) and leaf.params[0] is p:
+                        leaf.put(SINCE, clock.expand_as(leaf.get(SINCE)))
+
+    def _waits(self, p: torch.Tensor, group: dict[str, Any]) -> bool:
+        """Whether rows of p are left alone in this round."""
+        if p not in self._on_demand or CLOCK not in self.state.get(p, {}):
+            return False
+        return p.grad is None or self._by_rows(p, group)
+
+    def _by_rows(self, p: torch.Tensor, group: dict[str, Any]) -> bool:
+        """Whether only the touched rows of p are stepped."""
+        return p.grad is not None and p.grad.is_sparse and group["weight_decay"] == 0
+
+    def _rows(self, p: torch.Tensor, group: dict[str, Any], *which: Any) -> Rows:
+        return Rows(p, group, self._parts_of(p), self._computed_in(p), *which)
 
     # Storage --------------------------------------------------------------------------------
 
-    def _dtype(self, p: torch.Tensor) -> torch.dtype:
-        return self.state_dtype or _at_least_float32(_local(p)).dtype
+    def _computed_in(self, p: torch.Tensor) -> torch.dtype:
+        """The dtype of the arithmetic."""
+        least = torch.promote_types(local(p).dtype, torch.float32)
+        return torch.promote_types(least, self.state_dtype or least)
 
-    def _ensure_state(
-        self, everyone: list[torch.Tensor], params: list[torch.Tensor]
-    ) -> list[torch.Tensor]:
+    def _kept_in(self, p: torch.Tensor) -> torch.dtype:
+        """The dtype of the learner's state."""
+        return self.state_dtype or self._computed_in(p)
+
+    def _ensure_state(self, unit: Unit, moving: Unit) -> list[torch.Tensor]:
         """Make the state of parameters that have their first gradient, and name those."""
-        fresh = [p for p in params if not self.state.get(p)]
-        if not fresh:
-            return fresh
-        space = TorchSpace(_local(params[0]).device)
-        settled = [self.state[p] for p in everyone if self.state.get(p)]
-        if settled:
-            numbers = {
-                key: settled[0][key] for key in (*self.layout.numbers, ROUNDS) if key in settled[0]
-            }
-        else:
-            numbers = self.layout.init_numbers(space)
-            if self.average is not None:
-                numbers[ROUNDS] = torch.zeros(1, dtype=space.scalar, device=space.device)
-        for p in fresh:
-            local = _local(p)
-            leaf = torch.zeros(local.shape, dtype=self._dtype(p), device=local.device)
-            state = self.state[p]
-            for key, part in self.layout.init_leaf(space, leaf).items():
-                state[key] = _like(p, part)
-            if self.average is not None:
-                state[AVERAGE] = _like(p, _at_least_float32(local).clone())
-            if local.dtype in HALF_PRECISION and self.rounding == "compensated":
-                state[LOST] = _like(p, torch.zeros_like(local))
-            state.update(numbers)
-        return fresh
+        fresh = [(p, group) for p, group in moving if not self.state.get(p)]
+        if fresh:
+            settled = [self.state[p] for p, _ in unit if self.state.get(p)]
+            if settled:
+                keys = (*self.layout.numbers, ROUNDS)
+                numbers = {key: settled[0][key] for key in keys if key in settled[0]}
+            else:
+                space = TorchSpace(local(fresh[0][0]).device)
+                numbers = self.layout.init_numbers(space)
+                if self.average is not None:
+                    numbers[ROUNDS] = torch.zeros(1, dtype=space.scalar, device=space.device)
+        for bucket in self._buckets(fresh):
+            params = [p for p, _ in bucket]
+            self._store(bucket, self._init_parts(params))
+            for p in params:
+                self.state[p].update(numbers)
+        loose = [
+            (p, group)
+            for p, group in moving
+            if p not in self._leaf_of or not self._leaf_of[p].is_whole(self.state)
+        ]
+        for bucket in self._buckets(loose):  # loaded, copied, or moved from outside
+            params = [p for p, _ in bucket]
+            states = [self._parts_of(p) for p in params]
+            together = Leaf(params, {}, {}, torch.float32)
+            parts = {key: together.joined([own[key] for own in states]) for key in states[0]}
+            self._store(bucket, parts)
+        for p in self._on_demand:
+            if self.state.get(p) and CLOCK not in self.state[p]:
+                device, scalar = local(p).device, TorchSpace(local(p).device).scalar
+                count = len(Clock._fields)
+                self.state[p][CLOCK] = torch.zeros(count, dtype=scalar, device=device)
+                self.state[p][SINCE] = torch.zeros(p.shape[0], count, dtype=scalar, device=device)
+        return [p for p, _ in fresh]
 
-    def _space(self, params: list[torch.Tensor]) -> TorchSpace:
+    def _buckets(self, some: Unit) -> list[Unit]:
+        """Those that are stored end to end, together."""
+        found: dict[Any, Unit] = {}
+        for i, (p, group) in enumerate(some):
+            part = local(p)
+            which = [k for k, other in enumerate(self.param_groups) if other is group]
+            key: Any = (which[0], part.dtype, part.device, split_over(p), isinstance(p, DTensor))
+            together = group["foreach"] is not False and self.layout.joinable
+            if not together or self.wealth == "tensor" or p in self._on_demand:
+                key = i
+            found.setdefault(key, []).append((p, group))
+        return list(found.values())
+
+    def _init_parts(self, params: list[torch.Tensor]) -> dict[str, torch.Tensor]:
+        """The state of parameters before their first round, end to end."""
+        first = local(params[0])
+        shape = first.shape
+        if len(params) > 1:
+            shape = torch.Size([sum(local(p).numel() for p in params)])
+        leaf = torch.zeros(shape, dtype=self._kept_in(params[0]), device=first.device)
+        parts = self.layout.init_leaf(TorchSpace(first.device), leaf)
+        together = Leaf(params, {}, {}, torch.float32)
+        if self.average is not None:
+            point = together.point()
+            parts[AVERAGE] = at_least_float32(point).clone()
+        if first.dtype in HALF_PRECISION and self.rounding == "compensated":
+            parts[LOST] = torch.zeros(shape, dtype=first.dtype, device=first.device)
+        return parts
+
+    def _store(self, bucket: Unit, parts: dict[str, torch.Tensor]) -> None:
+        """Keep the parts of these parameters' state, and views of them in ``state[p]``."""
+        params, group = [p for p, _ in bucket], bucket[0][1]
+        leaf = Leaf(params, group, parts, self._computed_in(params[0]))
+        mark = self.layout.parts[0] if self.layout.parts else AVERAGE
+        for key, whole in parts.items():
+            for p, part in zip(params, leaf.parted(whole), strict=True):
+                self.state[p][key] = like(p, part)
+        for p in params:
+            leaf.views.append((mark, self.state[p][mark]))
+            self._leaf_of[p] = leaf
+
+    def _moving_leaves(self, moving: Unit) -> list[Leaf]:
+        """What the learner is told of in this round."""
+        leaves = self._leaves([(p, group) for p, group in moving if not self._waits(p, group)])
+        for p, group in moving:
+            if self._waits(p, group):
+                assert p.grad is not None
+                leaves.append(self._rows(p, group, *touched(p.grad)))
+            elif p in self._on_demand:
+                self.settle(p)
+        return leaves
+
+    def _leaves(self, some: Unit) -> list[Leaf]:
+        """Parameters as they are stored; singly where not all of a leaf are there."""
+        here = {p: None for p, _ in some}
+        found: list[Leaf] = []
+        for p, group in some:
+            leaf = self._leaf_of.get(p)
+            if leaf is None or not all(q in here for q in leaf.params):
+                found.append(Leaf([p], group, self._parts_of(p), self._computed_in(p)))
+            elif leaf.params[0] is p:
+                found.append(leaf)
+        return found
+
+    def _parts_of(self, p: torch.Tensor) -> dict[str, torch.Tensor]:
+        """What ``state[p]`` has for each entry, or row, of p."""
+        keys = (*self.layout.parts, AVERAGE, LOST, SINCE)
+        return {key: local(part) for key, part in self.state[p].items() if key in keys}
+
+    def _space(self, leaves: list[Leaf]) -> TorchSpace:
         """Where this unit's sums go: this process, or the ranks that share its tensors."""
-        device = _local(params[0]).device
+        params = [p for leaf in leaves for p in leaf.params]
+        device = local(params[0]).device
+        masks = [leaf.mask for leaf in leaves]
+        some_masked = masks if any(mask is not None for mask in masks) else None
         # A tensor of its own wealth has nothing to do with those of other ranks.
         group = None if self.wealth == "tensor" else self.process_group
         meshes = {p.device_mesh for p in params if isinstance(p, DTensor)}
         if not meshes:
-            return TorchSpace(device, None, group)
+            return TorchSpace(device, None, group, some_masked)
         ranks, size = _ranks_of(meshes)
-        weights = [_split_over(p) / size for p in params]
-        return TorchSpace(device, weights, ranks if group is None else group)
+        weights = [split_over(leaf.params[0]) / size for leaf in leaves]
+        return TorchSpace(device, weights, ranks if group is None else group, some_masked)
 
     # Averaged weights -----------------------------------------------------------------------
 
@@ -447,13 +694,14 @@ class RecursiveOptimizer(Optimizer):
             )
         if not self._training:
             return
+        self.settle()
         for p, state in self.state.items():
             if AVERAGE in state:
-                point, average = _local(p), _local(state[AVERAGE])
+                point, average = local(p), local(state[AVERAGE])
                 if point.dtype == average.dtype:
                     _swap(point, average)
                 else:  # the average has more bits than the parameter can hold for it
-                    state[TRAINING_POINT] = _like(p, point.clone())
+                    state[TRAINING_POINT] = like(p, point.clone())
                     point.copy_(average)
         for group in self.param_groups:
             group["training"] = False
@@ -464,7 +712,7 @@ class RecursiveOptimizer(Optimizer):
         if self._training:
             return
         for p, state in self.state.items():
-            if AVERAGE not in state or _local(p).dtype == _local(state[AVERAGE]).dtype:
+            if AVERAGE not in state or local(p).dtype == local(state[AVERAGE]).dtype:
                 continue
             if TRAINING_POINT not in state:
                 raise RuntimeError(
@@ -474,9 +722,9 @@ class RecursiveOptimizer(Optimizer):
                 )
         for p, state in self.state.items():
             if TRAINING_POINT in state:
-                _local(p).copy_(_local(state.pop(TRAINING_POINT)))
+                local(p).copy_(local(state.pop(TRAINING_POINT)))
             elif AVERAGE in state:
-                _swap(_local(p), _local(state[AVERAGE]))
+                _swap(local(p), local(state[AVERAGE]))
         for group in self.param_groups:
             group["training"] = True
 
@@ -487,30 +735,43 @@ class RecursiveOptimizer(Optimizer):
         """Numbers to plot, as floats: reading them waits for the device, stepping never does.
 
         ``log_wealth`` and ``g_max`` of each unit that has its own (with ``/0``, ``/1``, … where
-        there are several), and for each group the root mean square distance of its weights'
-        bets from the start, ``bet/0``: Wealth · v, the size of what the learner stakes (on this
-        rank, where weights are sharded: looking needs no other rank).
+        there are several).  For each group the effective step size ``step/0``, …: the root mean
+        square of the last increments; and ``bet/0``, …: that of Wealth · v, the distance of the
+        weights from the start as the learner sees it.  (Both on this rank, where weights are
+        sharded: looking needs no other rank.)
         """
         found: dict[str, float] = {}
-        units = [unit for unit in self._units() if any(self.state.get(p) for p, _ in unit)]
+        units = [[(p, g) for p, g in unit if self.state.get(p)] for unit in self._units()]
+        units = [unit for unit in units if unit]
         for i, unit in enumerate(units):
             suffix = f"/{i}" if len(units) > 1 else ""
-            params = [p for p, _ in unit if self.state.get(p)]
-            own = [self.state[p] for p in params]
-            state = self.layout.gather(own)
-            space = self._space(params)
+            leaves = self._leaves(unit)
+            numbers = self.state[unit[0][0]]
+            state = self._nested(numbers, leaves)
+            space = self._space(leaves)
             found[f"log_wealth{suffix}"] = float(self.learner.log_wealth(space, state))
-            found[f"g_max{suffix}"] = float(own[0]["g_max"])
+            found[f"g_max{suffix}"] = float(numbers["g_max"])
+            bets = self.learner.bet(space, state)
             for k, group in enumerate(self.param_groups):
-                here = [j for j, p in enumerate(params) if any(p is q for q in group["params"])]
-                if here:
-                    w = self.learner.bet(space, state)
-                    squares = sum(float((w[j].double() ** 2).sum()) for j in here)
-                    count = max(1, sum(w[j].numel() for j in here))
-                    found[f"bet/{k}"] = (squares / count) ** 0.5
+                mine = [w for w, leaf in zip(bets, leaves, strict=True) if leaf.group is group]
+                if mine:
+                    here = TorchSpace(space.device)
+                    size = here.number(sum(w.numel() for w in mine), mine[0])
+                    found[f"bet/{k}"] = float(_rms(here.dot(mine, mine), size))
+        found |= {f"step/{k}": float(stride) for k, stride in sorted(self._strides.items())}
         return found
 
     # Checkpoints ----------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything that training needs to go on; rows that wait are brought up to date first."""
+        self.settle()
+        found: dict[str, Any] = super().state_dict()
+        found["state"] = {
+            i: {key: value for key, value in own.items() if key not in (CLOCK, SINCE)}
+            for i, own in found["state"].items()
+        }
+        return found
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Resume; across devices and dtypes."""
@@ -543,18 +804,18 @@ class RecursiveOptimizer(Optimizer):
                     f"RecursiveOptimizer: the loaded state lacks {sorted(missing)}; it is not of "
                     f"{self.learner!r}: make the optimizer with the settings it was saved with"
                 )
-            own, local = self.state[p], _local(p)
+            own, point = self.state[p], local(p)
             numbers = (*self.layout.numbers, ROUNDS)
             dtypes = {
-                key: _at_least_float32(local).dtype if key == AVERAGE else local.dtype
+                key: at_least_float32(point).dtype if key == AVERAGE else point.dtype
                 for key in (AVERAGE, LOST, TRAINING_POINT)
             }
             for key, value in saved[i].items():
                 if isinstance(value, torch.Tensor):
-                    dtype = value.dtype if key in numbers else dtypes.get(key, self._dtype(p))
-                    own[key] = value.to(device=local.device, dtype=dtype, copy=True)
+                    dtype = value.dtype if key in numbers else dtypes.get(key, self._kept_in(p))
+                    own[key] = value.to(device=point.device, dtype=dtype, copy=True)
             if self.average is not None and AVERAGE not in own:  # a new one, from here
-                own[AVERAGE] = _like(p, _at_least_float32(local).clone())
+                own[AVERAGE] = like(p, at_least_float32(point).clone())
                 own[ROUNDS] = torch.zeros_like(own[self.layout.numbers[0]])
         self._share_numbers()
 
@@ -569,15 +830,16 @@ class RecursiveOptimizer(Optimizer):
             "state_dtype",
             "rounding",
             "process_group",
+            "_on_demand",
         )
         return super().__getstate__() | {name: getattr(self, name) for name in own}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
+        self._leaf_of, self._strides = {}, {}
         for group in self.param_groups:
-            group.setdefault("weight_decay", 0.0)
-            group.setdefault("maximize", False)
-            group.setdefault("training", True)
+            for name, value in SETTINGS.items():
+                group.setdefault(name, value)
 
     def _share_numbers(self) -> None:
         """Let all parameters of a unit hold the very same global numbers again."""
@@ -604,47 +866,15 @@ def _check_settings(group: dict[str, Any]) -> None:
         check_number("RecursiveOptimizer", "weight_decay", decay, low=0.0)
 
 
+def _rms(squares: torch.Tensor, size: torch.Tensor) -> torch.Tensor:
+    return torch.sqrt(squares / torch.clamp(size, min=1.0))
+
+
 def _swap(a: torch.Tensor, b: torch.Tensor) -> None:
     """Exchange the contents of two tensors."""
     kept = a.clone()
     a.copy_(b)
     b.copy_(kept)
-
-
-def _local(x: torch.Tensor) -> torch.Tensor:
-    """This rank's part of a tensor, real: a view, so that writing to it writes to the tensor."""
-    local: torch.Tensor = x.to_local() if isinstance(x, DTensor) else x
-    return torch.view_as_real(local) if local.is_complex() else local
-
-
-def _at_least_float32(x: torch.Tensor) -> torch.Tensor:
-    """A tensor, or a copy in float32 if its own precision is less."""
-    return x.to(torch.promote_types(x.dtype, torch.float32))
-
-
-def _like(p: torch.Tensor, local: torch.Tensor) -> torch.Tensor:
-    """State of this rank's part of p, sharded as p is, so that checkpoints can be resharded."""
-    if not isinstance(p, DTensor):
-        return local
-    shape, stride = p.shape, p.stride()
-    if p.is_complex():  # real and imaginary parts
-        shape, stride = torch.Size((*shape, 2)), (*(2 * step for step in stride), 1)
-    whole: torch.Tensor = DTensor.from_local(
-        local, p.device_mesh, p.placements, run_check=False, shape=shape, stride=stride
-    )
-    return whole
-
-
-def _split_over(p: torch.Tensor) -> int:
-    """Over how many ranks the entries of p are divided."""
-    if not isinstance(p, DTensor):
-        return 1
-    ranks = 1
-    for size, placement in zip(p.device_mesh.shape, p.placements, strict=True):
-        # Not `is_shard`: the strided shards of FSDP2 over tensor parallelism deny being shards.
-        if not placement.is_replicate():
-            ranks *= size
-    return ranks
 
 
 def _ranks_of(meshes: set[Any]) -> tuple[Any, int]:

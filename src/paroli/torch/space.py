@@ -39,6 +39,7 @@ class TorchSpace(Space):
         device: where global numbers live.
         weights: for each leaf, the share of its sums that this rank should contribute.
         group: the ranks to add up over; None: this process is alone.
+        masks: for each leaf, 0 where an entry stands for one that counts already; None: all count.
     """
 
     def __init__(
@@ -46,12 +47,14 @@ class TorchSpace(Space):
         device: torch.device,
         weights: list[float] | None = None,
         group: dist.ProcessGroup | None = None,
+        masks: list[torch.Tensor | None] | None = None,
     ) -> None:
         # Apple's GPUs have no float64.
         super().__init__(NAMESPACE, torch.float32 if device.type == "mps" else torch.float64)
         self.device = device
         self.weights = weights
         self.group = group
+        self.masks = masks
 
     def number(self, value: float, like: Array) -> Array:
         return torch.full((), value, dtype=self.scalar, device=self.device)
@@ -68,6 +71,11 @@ class TorchSpace(Space):
         return torch.max(x).to(device=self.device, dtype=self.scalar)
 
     def add_up(self, leaves: Leaves) -> Array:
+        if self.masks is not None and len(self.masks) == len(leaves):
+            leaves = [
+                leaf if mask is None else leaf * mask
+                for leaf, mask in zip(leaves, self.masks, strict=True)
+            ]
         parts = [self.sum(leaf) for leaf in leaves]
         if self.weights is not None and len(self.weights) == len(parts):
             parts = [part * weight for part, weight in zip(parts, self.weights, strict=True)]
