@@ -6,7 +6,6 @@ from typing import Any
 import torch
 from torch import nn
 
-
 SIZE = 8
 """Of a batch."""
 

@@ -8,7 +8,8 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-accelerate = pytest.importorskip("accelerate")
+pytest.importorskip("accelerate")
+from accelerate import Accelerator
 
 from paroli.torch import RecursiveOptimizer
 from tests.torch.ecosystem.loop import (
@@ -29,7 +30,7 @@ class Run:
     """A model in training under an Accelerator."""
 
     def __init__(self, folder: Path | None = None) -> None:
-        self.accelerator = accelerate.Accelerator(
+        self.accelerator = Accelerator(
             cpu=True, gradient_accumulation_steps=ACCUMULATE, project_dir=folder
         )
         model = made()

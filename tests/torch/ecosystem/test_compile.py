@@ -1,6 +1,6 @@
 """`torch.compile` of the step, and of a whole training step, without a break and without rerun."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -11,7 +11,6 @@ from paroli.torch import RecursiveOptimizer
 from tests.torch.ecosystem.loop import (
     SIZE,
     assert_same,
-    distance,
     examples,
     plain_loop,
     squared_error,

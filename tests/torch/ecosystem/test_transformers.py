@@ -8,7 +8,7 @@ import pytest
 import torch
 
 os.environ["HF_HUB_OFFLINE"] = "1"
-transformers = pytest.importorskip("transformers")
+pytest.importorskip("transformers")
 pytest.importorskip("accelerate")
 from safetensors.torch import load_file
 from transformers import (
