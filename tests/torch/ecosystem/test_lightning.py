@@ -177,7 +177,10 @@ CHECKPOINTS: dict[str, Callable[[Path], ModelCheckpoint]] = {
     "after an epoch": lambda folder: ModelCheckpoint(
         folder, "{step}", save_on_train_epoch_end=True, save_top_k=-1
     ),
-    "weights only": lambda folder: ModelCheckpoint(
+    "weights after validation": lambda folder: ModelCheckpoint(
+        folder, "{step}", save_on_train_epoch_end=False, save_top_k=-1, save_weights_only=True
+    ),
+    "weights after an epoch": lambda folder: ModelCheckpoint(
         folder, "{step}", save_on_train_epoch_end=True, save_top_k=-1, save_weights_only=True
     ),
     "after a step": lambda folder: ModelCheckpoint(
@@ -186,21 +189,33 @@ CHECKPOINTS: dict[str, Callable[[Path], ModelCheckpoint]] = {
 }
 
 
-@pytest.mark.parametrize("kind", CHECKPOINTS)
-def test_checkpoints_hold_the_average(tmp_path: Path, kind: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "validating"),
+    [(kind, True) for kind in CHECKPOINTS]
+    + [(kind, False) for kind in CHECKPOINTS if "validation" not in kind],
+)
+def test_checkpoints_hold_the_average(tmp_path: Path, kind: str, validating: bool) -> None:
     module = Module()
-    trainer = trainer_of(tmp_path, CHECKPOINTS[kind](tmp_path), AveragedWeights())
+    trainer = trainer_of(
+        tmp_path,
+        CHECKPOINTS[kind](tmp_path),
+        AveragedWeights(),
+        **({} if validating else {"limit_val_batches": 0}),
+    )
     fit(module, trainer)
+    end = by_hand(A_STEP * EPOCHS)
+    assert_same(weights(module.model), end["average"], weights(made()))
     found = {int(path.stem.removeprefix("step=")): path for path in tmp_path.glob("*.ckpt")}
     assert len(found) >= EPOCHS
     for step, path in found.items():
         assert_same(saved(path), by_hand(step)["average"], weights(made()))
-    assert_same(
-        training_weights(module, trainer), by_hand(A_STEP * EPOCHS)["training"], weights(made())
-    )
+    assert_same(training_weights(module, trainer), end["training"], weights(made()))
 
 
-@pytest.mark.parametrize("kind", sorted(CHECKPOINTS.keys() - {"weights only"}))
+RESUMABLE = [kind for kind in CHECKPOINTS if "weights" not in kind]
+
+
+@pytest.mark.parametrize("kind", RESUMABLE)
 @pytest.mark.parametrize("callbacks", [[], [AveragedWeights()]], ids=["plain", "callback"])
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
 @pytest.mark.filterwarnings("ignore:The dirpath has changed")

@@ -33,7 +33,7 @@ class AveragedWeights(Callback):  # type: ignore[misc]  # no types are imported
         for optimizer in _averaging(trainer):
             optimizer.eval()
 
-    on_train_epoch_end = on_train_end = on_validation_start
+    on_train_epoch_end = on_validation_start  # the last one comes when training ends
 
     def on_save_checkpoint(self, trainer: Any, module: Any, checkpoint: dict[str, Any]) -> None:
         # It was put together before anyone was asked: in the middle of an epoch, while training.
