@@ -206,5 +206,5 @@ def test_state_of_complex_shards_has_two_parts(one_rank: None) -> None:
     p.grad = distribute_tensor(whole, line, [Shard(0)])
     optimizer = RecursiveOptimizer([p])
     optimizer.step()
-    assert optimizer.state[p]["average"].shape == (3, 2, 2)
-    assert optimizer.state[p]["average"].full_tensor().shape == (3, 2, 2)
+    assert optimizer.state[p]["lag"].shape == (3, 2, 2)
+    assert optimizer.state[p]["lag"].full_tensor().shape == (3, 2, 2)

@@ -82,6 +82,11 @@ class Learner(ABC):
         """A zero gradient leaves a coordinate's bet, too, as it is."""
         return False
 
+    @property
+    def bounds(self) -> tuple[str, ...]:
+        """The parts of a leaf's state that bound others from above, and may be rounded up."""
+        return ()
+
     # Functions ------------------------------------------------------------------------------
 
     @abstractmethod
@@ -233,6 +238,10 @@ class Reduction(Learner):
     @property
     def lazy(self) -> bool:
         return self.learner.lazy
+
+    @property
+    def bounds(self) -> tuple[str, ...]:
+        return self.learner.bounds
 
     def play(self, space: Space, state: State) -> Played:
         inner = self.learner.play(space, state.inner)

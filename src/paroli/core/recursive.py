@@ -89,6 +89,10 @@ class recursive(Learner):
     def lazy(self) -> bool:
         return self.inner.lazy
 
+    @property
+    def bounds(self) -> tuple[str, ...]:
+        return self.inner.bounds
+
     def init(self, space: Space, like: Leaves) -> RecursiveState:
         log_epsilon = space.number(math.log(self.epsilon), like[0])  # line 2
         return RecursiveState(log_epsilon, self.inner.init(space, like))  # line 3

@@ -80,6 +80,10 @@ class scinol(Coordinatewise):
     def radius(self) -> float:
         return self.domain
 
+    @property
+    def bounds(self) -> tuple[str, ...]:
+        return ("M",)
+
     def init_leaf(self, xp: Any, leaf: Array) -> ScinolState:
         wealth = xp.full_like(leaf, self.epsilon * (TINY if self.rescale else 1.0))
         M = xp.full_like(leaf, TINY)

@@ -13,12 +13,13 @@ from typing import Any
 
 import torch
 
-from paroli.torch.rounding import HALF_PRECISION, add_rounded, rounded_to
+from paroli.torch.rounding import HALF_PRECISION, add_rounded, rounded_to, rounded_up
 from paroli.torch.space import DTensor
 
-AVERAGE, LOST = "average", "lost"
-"""Keys of ``state[p]`` beside those of the learner's state: the averaged point, and what rounding
-took from a half-precision parameter."""
+LAG, LOST = "lag", "lost"
+"""Keys of ``state[p]`` beside those of the learner's state: by how much the averaged point differs
+from the parameter, which takes fewer bits than the point itself; and what rounding took from a
+half-precision parameter."""
 
 
 class Leaf:
@@ -45,19 +46,36 @@ class Leaf:
         self.group = group
         self.storage = storage
         self.computed_in = computed_in
-        self.views: list[tuple[str, torch.Tensor]] = []
-        """A key of each parameter's state, and what was put there."""
+        self.mark = ""
+        self.views: dict[torch.Tensor, torch.Tensor] = {}
+        """What each parameter's state was given as its part of the one that is called ``mark``."""
 
     # State ----------------------------------------------------------------------------------
 
     def read(self, key: str) -> torch.Tensor:
         """A part of the state, in the dtype of the arithmetic."""
-        kept = self.get(key)
+        return self.widened(self.get(key))
+
+    def widened(self, kept: torch.Tensor) -> torch.Tensor:
+        """What is kept, in the dtype of the arithmetic."""
         return kept.to(torch.promote_types(kept.dtype, self.computed_in))
 
-    def write(self, key: str, value: torch.Tensor, seed: torch.Tensor) -> None:
-        """A new value for it, rounded by chance where it is kept in less than it came in."""
-        self.put(key, rounded_to(value, self.storage[key].dtype, seed))
+    def as_kept(
+        self, key: str, value: torch.Tensor, seed: torch.Tensor, is_bound: bool
+    ) -> torch.Tensor:
+        """A value as `put` would keep it: in fewer bits, if so, rounded up or by chance."""
+        dtype = self.storage[key].dtype
+        return rounded_up(value, dtype) if is_bound else rounded_to(value, dtype, seed)
+
+    def average(self) -> torch.Tensor:
+        """The averaged point."""
+        return at_least_float32(self.point()) + self.read(LAG)
+
+    def lag(self, average: torch.Tensor, finite: torch.Tensor, seed: torch.Tensor) -> None:
+        """Keep the averaged point, if the round counts; to the bit as it was, if not."""
+        kept = self.get(LAG)
+        moved = rounded_to(average - self.point().to(average.dtype), kept.dtype, seed)
+        self.put(LAG, torch.where(finite.to(kept.device), moved, kept))
 
     def get(self, key: str) -> torch.Tensor:
         """A part of the state as it is kept."""
@@ -67,12 +85,9 @@ class Leaf:
         """Replace it."""
         self.storage[key].copy_(value)
 
-    def is_whole(self, state: Any) -> bool:
-        """Whether what `optimizer.state` has is still what this leaf put there."""
-        return all(
-            state.get(p, {}).get(key) is view
-            for p, (key, view) in zip(self.params, self.views, strict=True)
-        )
+    def has(self, p: torch.Tensor, state: dict[str, Any]) -> bool:
+        """Whether the state that p has now is still what this leaf gave it."""
+        return self.views.get(p) is state.get(self.mark, self)
 
     # Points ---------------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ from paroli.core.rescaled import rescaled
 from paroli.core.scinol import scinol
 from paroli.torch.layout import Layout
 from paroli.torch.leaves import (
-    AVERAGE,
+    LAG,
     LOST,
     Leaf,
     at_least_float32,
@@ -40,6 +40,8 @@ ROUNDINGS = ("compensated", "stochastic", "nearest")
 ON_NONFINITE = ("skip", "raise")
 ROUNDS, TRAINING_POINT = "rounds", "training_point"
 """Keys of ``state[p]`` beside those of the learner's state and of the modules that import these."""
+LONGEST_DECAY = 0.999
+"""Of averages whose distance from the parameter is kept in bfloat16."""
 ROWS_AT_ONCE = 1 << 20
 """How many rows are brought up to date together, where it is all of them."""
 SETTINGS = {
@@ -107,9 +109,9 @@ class RecursiveOptimizer(Optimizer):
         on_nonfinite: a gradient with NaN or inf: "skip" the step, for all parameters, without
             looking at it from the host, or "raise" (which has to look).  Either way nothing
             changes.  A step that a `torch.amp.GradScaler` calls off is skipped in any case.
-        state_dtype: dtype of the learner's state; None: the parameter's, or float32 for half
-            precision.  Half-precision state is rounded by chance, so that it is right in the mean.
-            The average has the parameter's, but at least float32.
+        state_dtype: dtype of the learner's state; None: float64 for float64 parameters, for all
+            others float32, with bounds (ScInOL's largest gradients) rounded up to bfloat16 and the
+            average's distance from the parameter rounded by chance.  All in bfloat16 is noisier.
         rounding: how increments reach bfloat16 and float16 parameters: "compensated" carries the
             rounding error along (2 bytes a parameter), "stochastic" rounds up or down at random so
             that the mean is right, "nearest" loses increments below half a unit.
@@ -239,8 +241,9 @@ class RecursiveOptimizer(Optimizer):
         if begun:
             finite = self._finite(begun)
             for unit, one in zip(units, rounds, strict=True):
-                share = self._move_averages(unit, one, finite)
+                share, averages = self._move_averages(unit, one, finite)
                 stakes = None if one is None else self._end(one, finite)
+                self._keep_averages(averages, finite)
                 self._move_clocks(unit, one, stakes, share)
         return loss
 
@@ -287,6 +290,7 @@ class RecursiveOptimizer(Optimizer):
         Returns how much the stake changed, if bets are of that form.
         """
         space, learner, leaves = begun.space, self.learner, begun.leaves
+        before = learner.stake(space, begun.state)  # what follows writes to where it is read from
         finite = finite.to(space.device)
         zero = torch.zeros_like(begun.norm)
         norm = torch.where(finite, begun.norm, zero)
@@ -294,25 +298,24 @@ class RecursiveOptimizer(Optimizer):
         g = [torch.where(finite.to(leaf.device), leaf, 0.0) for leaf in begun.g]
         told = Told(g, norm, space.number(1.0, g[0]))
         new = learner.update(space, begun.state, begun.played, told, totals)
-        next_played = learner.play(space, new)
-        stakes = [learner.stake(space, state) for state in (begun.state, new)]
-        before, after = (None if stake is None else stake[0] for stake in stakes)
-
         numbers, parts = self.layout.flat(new, len(leaves))
         old_numbers, old_parts = self.layout.flat(begun.state, len(leaves))
         for key, value in numbers.items():
-            value = torch.where(finite, value, old_numbers[key])
+            numbers[key] = torch.where(finite, value, old_numbers[key])
+        for key, value in numbers.items():
             begun.numbers[key].copy_(value.reshape(1))
         seed = seed_of(numbers["log_wealth"])
-        for leaf, new_parts, old in zip(leaves, parts, old_parts, strict=True):
-            for key, value in new_parts.items():
+        for leaf, mine, old in zip(leaves, parts, old_parts, strict=True):
+            for key, value in mine.items():
                 if not learner.lazy:  # a lazy learner was told a zero gradient
                     value = torch.where(finite.to(value.device), value, old[key])
-                leaf.write(key, value, seed)
-        self._move_points(begun, next_played, finite, seed)
-        if before is None or after is None:
-            return None
-        return torch.where(finite, after - before, zero)
+                kept = leaf.as_kept(key, value, seed, is_bound=key in self.layout.bounds)
+                leaf.put(key, kept)
+                mine[key] = leaf.widened(kept)  # so that the bet is what the next round will play
+        new = self.layout.nested(numbers, parts)
+        self._move_points(begun, learner.play(space, new), finite, seed)
+        after = learner.stake(space, new)
+        return None if before is None or after is None else after[0] - before[0]
 
     def _finite(self, rounds: list[Round]) -> torch.Tensor:
         """Whether the step counts: a number on the device, looked at only to raise."""
@@ -361,26 +364,34 @@ class RecursiveOptimizer(Optimizer):
 
     def _move_averages(
         self, unit: Unit, begun: Round | None, finite: torch.Tensor
-    ) -> torch.Tensor | None:
+    ) -> tuple[torch.Tensor | None, list[tuple[Leaf, torch.Tensor]]]:
         """Move each average towards its iterate, also where parameters stand still meanwhile.
 
-        Returns how far, if there are averages.
+        Returns how far, and where to; they are kept when the iterates have moved on.
         """
         rows = [] if begun is None else [leaf for leaf in begun.leaves if isinstance(leaf, Rows)]
         for row_leaf in rows:
             self._bring_up(row_leaf)
         some = [(p, group) for p, group in unit if self.state.get(p)]
         if self.average is None or not some:
-            return None
+            return None, []
         rounds = self.state[some[0][0]][ROUNDS]
         share = self._share(rounds, finite)
-        dense = [(p, group) for p, group in some if not self._waits(p, group)]
-        for leaf in [*self._leaves(dense), *rows]:
-            average = leaf.get(AVERAGE)
-            point = leaf.point().to(average.dtype)
-            leaf.put(AVERAGE, moved(average, point, share.to(average.device, average.dtype)))
         rounds.add_(finite.to(rounds.device, rounds.dtype).reshape(1))
-        return share
+        dense = [(p, group) for p, group in some if not self._waits(p, group)]
+        averages: list[tuple[Leaf, torch.Tensor]] = []
+        for leaf in [*self._leaves(dense), *rows]:
+            average = leaf.average()
+            point = leaf.point().to(average.dtype)
+            averages.append((leaf, moved(average, point, share.to(average.device, average.dtype))))
+        return share, averages
+
+    def _keep_averages(
+        self, averages: list[tuple[Leaf, torch.Tensor]], finite: torch.Tensor
+    ) -> None:
+        for leaf, average in averages:
+            own = self.state[leaf.params[0]]
+            leaf.lag(average, finite, seed_of(own["log_wealth"], own[ROUNDS]))
 
     def _share(self, rounds: torch.Tensor, finite: torch.Tensor) -> torch.Tensor:
         """How far the averages move in this round."""
@@ -499,14 +510,15 @@ class RecursiveOptimizer(Optimizer):
         x = leaf.point().to(v.dtype)
         if LOST in leaf.storage:
             x = x + leaf.get(LOST).to(v.dtype)
-        x_bar = leaf.get(AVERAGE) if AVERAGE in leaf.storage else x
+        x_bar = leaf.average() if LAG in leaf.storage else x
         since = leaf.get(SINCE)
         ones = [1] * (v.ndim - 1)
         then = Clock(*(column.reshape(-1, *ones) for column in since.unbind(1)))
         point, average = settled(space.xp, x, x_bar, v, then, Clock(*own[CLOCK].unbind()))
         leaf.add((point - x).to(v.dtype), None)
-        if AVERAGE in leaf.storage:
-            leaf.put(AVERAGE, average.to(x_bar.dtype))
+        if LAG in leaf.storage:
+            yes = torch.ones((), dtype=torch.bool, device=x.device)
+            leaf.lag(average.to(x_bar.dtype), yes, seed_of(own["log_wealth"], own[CLOCK][0]))
         leaf.put(SINCE, own[CLOCK].expand_as(since))
 
     def _move_clocks(
@@ -553,9 +565,23 @@ class RecursiveOptimizer(Optimizer):
         least = torch.promote_types(local(p).dtype, torch.float32)
         return torch.promote_types(least, self.state_dtype or least)
 
-    def _kept_in(self, p: torch.Tensor) -> torch.dtype:
-        """The dtype of the learner's state."""
-        return self.state_dtype or self._computed_in(p)
+    def _kept_in(self, p: torch.Tensor, key: str) -> torch.dtype:
+        """The dtype of a part of the learner's state."""
+        if self.state_dtype is not None:
+            return self.state_dtype
+        full = self._computed_in(p)
+        return torch.bfloat16 if full == torch.float32 and key in self.layout.bounds else full
+
+    def _lag_in(self, point: torch.Tensor) -> torch.dtype:
+        """The dtype of the average's distance from the parameter.
+
+        bfloat16 does for an average that forgets: rounding by chance adds up over what it remembers
+        to about a hundredth of the distance.
+        """
+        full = torch.promote_types(point.dtype, torch.float32)
+        forgets = isinstance(self.average, exponential) and self.average.decay <= LONGEST_DECAY
+        lean = self.state_dtype in (None, torch.bfloat16) and full == torch.float32
+        return torch.bfloat16 if lean and forgets else full
 
     def _ensure_state(self, unit: Unit, moving: Unit) -> list[torch.Tensor]:
         """Make the state of parameters that have their first gradient, and name those."""
@@ -575,11 +601,11 @@ class RecursiveOptimizer(Optimizer):
             self._store(bucket, self._init_parts(params))
             for p in params:
                 self.state[p].update(numbers)
-        loose = [
-            (p, group)
-            for p, group in moving
-            if p not in self._leaf_of or not self._leaf_of[p].is_whole(self.state)
-        ]
+        loose: Unit = []
+        for p, group in moving:
+            leaf = self._leaf_of.get(p)
+            if leaf is None or leaf.group is not group or not leaf.has(p, self.state[p]):
+                loose.append((p, group))
         for bucket in self._buckets(loose):  # loaded, copied, or moved from outside
             params = [p for p, _ in bucket]
             states = [self._parts_of(p) for p in params]
@@ -613,12 +639,13 @@ class RecursiveOptimizer(Optimizer):
         shape = first.shape
         if len(params) > 1:
             shape = torch.Size([sum(local(p).numel() for p in params)])
-        leaf = torch.zeros(shape, dtype=self._kept_in(params[0]), device=first.device)
-        parts = self.layout.init_leaf(TorchSpace(first.device), leaf)
-        together = Leaf(params, {}, {}, torch.float32)
+        leaf = torch.zeros(shape, dtype=self._computed_in(params[0]), device=first.device)
+        parts = {
+            key: part.to(self._kept_in(params[0], key))
+            for key, part in self.layout.init_leaf(TorchSpace(first.device), leaf).items()
+        }
         if self.average is not None:
-            point = together.point()
-            parts[AVERAGE] = at_least_float32(point).clone()
+            parts[LAG] = torch.zeros(shape, dtype=self._lag_in(first), device=first.device)
         if first.dtype in HALF_PRECISION and self.rounding == "compensated":
             parts[LOST] = torch.zeros(shape, dtype=first.dtype, device=first.device)
         return parts
@@ -627,12 +654,12 @@ class RecursiveOptimizer(Optimizer):
         """Keep the parts of these parameters' state, and views of them in ``state[p]``."""
         params, group = [p for p, _ in bucket], bucket[0][1]
         leaf = Leaf(params, group, parts, self._computed_in(params[0]))
-        mark = self.layout.parts[0] if self.layout.parts else AVERAGE
+        leaf.mark = self.layout.parts[0]
         for key, whole in parts.items():
             for p, part in zip(params, leaf.parted(whole), strict=True):
                 self.state[p][key] = like(p, part)
         for p in params:
-            leaf.views.append((mark, self.state[p][mark]))
+            leaf.views[p] = self.state[p][leaf.mark]
             self._leaf_of[p] = leaf
 
     def _moving_leaves(self, moving: Unit) -> list[Leaf]:
@@ -648,19 +675,23 @@ class RecursiveOptimizer(Optimizer):
 
     def _leaves(self, some: Unit) -> list[Leaf]:
         """Parameters as they are stored; singly where not all of a leaf are there."""
-        here = {p: None for p, _ in some}
+        count: dict[Leaf, int] = {}
+        for p, _ in some:
+            if p in self._leaf_of:
+                leaf = self._leaf_of[p]
+                count[leaf] = count.get(leaf, 0) + 1
         found: list[Leaf] = []
         for p, group in some:
-            leaf = self._leaf_of.get(p)
-            if leaf is None or not all(q in here for q in leaf.params):
+            whole = self._leaf_of.get(p)
+            if whole is None or count[whole] < len(whole.params):
                 found.append(Leaf([p], group, self._parts_of(p), self._computed_in(p)))
-            elif leaf.params[0] is p:
-                found.append(leaf)
+            elif whole.params[0] is p:
+                found.append(whole)
         return found
 
     def _parts_of(self, p: torch.Tensor) -> dict[str, torch.Tensor]:
         """What ``state[p]`` has for each entry, or row, of p."""
-        keys = (*self.layout.parts, AVERAGE, LOST, SINCE)
+        keys = (*self.layout.parts, LAG, LOST, SINCE)
         return {key: local(part) for key, part in self.state[p].items() if key in keys}
 
     def _space(self, leaves: list[Leaf]) -> TorchSpace:
@@ -696,13 +727,10 @@ class RecursiveOptimizer(Optimizer):
             return
         self.settle()
         for p, state in self.state.items():
-            if AVERAGE in state:
-                point, average = local(p), local(state[AVERAGE])
-                if point.dtype == average.dtype:
-                    _swap(point, average)
-                else:  # the average has more bits than the parameter can hold for it
-                    state[TRAINING_POINT] = like(p, point.clone())
-                    point.copy_(average)
+            if LAG in state:
+                point = local(p)
+                state[TRAINING_POINT] = like(p, point.clone())
+                point.copy_(at_least_float32(point) + local(state[LAG]))
         for group in self.param_groups:
             group["training"] = False
 
@@ -711,20 +739,15 @@ class RecursiveOptimizer(Optimizer):
         """Put the training weights back, exactly."""
         if self._training:
             return
+        if any(LAG in state and TRAINING_POINT not in state for state in self.state.values()):
+            raise RuntimeError(
+                "RecursiveOptimizer: the checkpoint was saved in eval mode and loaded without the "
+                "training weights (torch.distributed.checkpoint loads only what a fresh optimizer "
+                "has); save in train mode"
+            )
         for p, state in self.state.items():
-            if AVERAGE not in state or local(p).dtype == local(state[AVERAGE]).dtype:
-                continue
-            if TRAINING_POINT not in state:
-                raise RuntimeError(
-                    "RecursiveOptimizer: the checkpoint was saved in eval mode and loaded without "
-                    "the training weights, which half precision keeps apart (torch.distributed."
-                    "checkpoint loads only what a fresh optimizer has); save in train mode"
-                )
-        for p, state in self.state.items():
-            if TRAINING_POINT in state:
+            if LAG in state:
                 local(p).copy_(local(state.pop(TRAINING_POINT)))
-            elif AVERAGE in state:
-                _swap(local(p), local(state[AVERAGE]))
         for group in self.param_groups:
             group["training"] = True
 
@@ -806,16 +829,15 @@ class RecursiveOptimizer(Optimizer):
                 )
             own, point = self.state[p], local(p)
             numbers = (*self.layout.numbers, ROUNDS)
-            dtypes = {
-                key: at_least_float32(point).dtype if key == AVERAGE else point.dtype
-                for key in (AVERAGE, LOST, TRAINING_POINT)
-            }
+            dtypes = {LAG: self._lag_in(point), LOST: point.dtype, TRAINING_POINT: point.dtype}
             for key, value in saved[i].items():
                 if isinstance(value, torch.Tensor):
-                    dtype = value.dtype if key in numbers else dtypes.get(key, self._kept_in(p))
+                    dtype = (
+                        value.dtype if key in numbers else dtypes.get(key, self._kept_in(p, key))
+                    )
                     own[key] = value.to(device=point.device, dtype=dtype, copy=True)
-            if self.average is not None and AVERAGE not in own:  # a new one, from here
-                own[AVERAGE] = like(p, at_least_float32(point).clone())
+            if self.average is not None and LAG not in own:  # a new one, from here
+                own[LAG] = like(p, torch.zeros(point.shape, dtype=dtypes[LAG], device=point.device))
                 own[ROUNDS] = torch.zeros_like(own[self.layout.numbers[0]])
         self._share_numbers()
 
@@ -868,13 +890,6 @@ def _check_settings(group: dict[str, Any]) -> None:
 
 def _rms(squares: torch.Tensor, size: torch.Tensor) -> torch.Tensor:
     return torch.sqrt(squares / torch.clamp(size, min=1.0))
-
-
-def _swap(a: torch.Tensor, b: torch.Tensor) -> None:
-    """Exchange the contents of two tensors."""
-    kept = a.clone()
-    a.copy_(b)
-    b.copy_(kept)
 
 
 def _ranks_of(meshes: set[Any]) -> tuple[Any, int]:

@@ -48,13 +48,25 @@ def rounded_to(x: torch.Tensor, dtype: torch.dtype, seed: torch.Tensor | None) -
     return torch.where(_uniform(x, seed) < chance, far, near)
 
 
-def seed_of(number: torch.Tensor) -> torch.Tensor:
-    """A seed from a global number that every round changes.
+def rounded_up(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """Positive numbers in another dtype, and no smaller there."""
+    if dtype not in HALF_PRECISION or x.dtype == dtype:
+        return x.to(dtype)
+    near = x.to(dtype)
+    too_small = (near.to(x.dtype) < x).to(torch.int16)
+    return (near.view(torch.int16) + too_small).view(dtype)
+
+
+def seed_of(*numbers: torch.Tensor) -> torch.Tensor:
+    """A seed from global numbers that every round changes.
 
     Not torch's generators: ranks that hold copies of a tensor must round them alike.
     """
-    bits = number.reshape(1).view(torch.int32)
-    return bits[0] * ODD ^ bits[-1]
+    seed = torch.zeros((), dtype=torch.int32, device=numbers[0].device)
+    for number in numbers:
+        bits = number.reshape(1).view(torch.int32)
+        seed = (seed ^ bits[0]) * ODD ^ bits[-1]
+    return seed
 
 
 def _uniform(x: torch.Tensor, seed: torch.Tensor) -> torch.Tensor:
