@@ -6,10 +6,11 @@ import pytest
 import torch
 
 from paroli.torch import RecursiveOptimizer
-from paroli.torch.rounding import add_rounded, rounded_to, seed_of
+from paroli.core.compact import added, chance, seed_of_round
+from paroli.torch.space import NAMESPACE
 
 DIMENSION = 16
-SEED = seed_of(torch.tensor(0.1, dtype=torch.float64))
+SEED = seed_of_round(NAMESPACE, torch.tensor(7.0))
 START = 8.0
 UNIT = {torch.bfloat16: 2.0**-4, torch.float16: 2.0**-7}  # distance of neighbours from 8 to 16
 
@@ -23,6 +24,22 @@ def noise(t: int) -> torch.Tensor:
     """Gradients that depend on nothing, representable in every dtype here."""
     rng = torch.Generator().manual_seed(100 + t)
     return (torch.randn(DIMENSION, generator=rng) * 16).round() / 16
+
+
+def add_rounded(
+    point: torch.Tensor, increment: torch.Tensor, lost: torch.Tensor | None, seed: Any = None
+) -> None:
+    """Add in the precision of ``point``, as a step does."""
+    kept_in = str(point.dtype).removeprefix("torch.")
+    x, carried = point.float(), None if lost is None else lost.float()
+    u = None
+    if seed is not None:
+        u = chance(NAMESPACE, x + increment, torch.arange(len(x), dtype=torch.int32), seed)
+    total, carried = added(NAMESPACE, x, increment, carried, kept_in, u)
+    point.copy_(total)
+    assert torch.equal(point.float(), total), "exactly what is kept"
+    if lost is not None:
+        lost.copy_(carried)
 
 
 def drifted(dtype: torch.dtype, rounds: int = 2000, **settings: Any) -> torch.Tensor:
@@ -156,9 +173,12 @@ def test_stochastic_rounding_is_right_in_the_mean(dtype: torch.dtype) -> None:
 def test_stochastic_rounding_forgets_from_round_to_round(dtype: torch.dtype) -> None:
     """The same value at the same place is rounded up in some rounds and down in others."""
     value, rounds = START + 0.3 * UNIT[dtype], 4000
-    wealth = torch.linspace(0.1, 0.2, rounds, dtype=torch.float64)
-    x = torch.full((3,), value)
-    seen = torch.stack([rounded_to(x, dtype, seed_of(w)) for w in wealth]).double()
+    seen = torch.zeros(rounds, 3, dtype=torch.float64)
+    for t in range(rounds):
+        point = torch.zeros(3, dtype=dtype)
+        seed = seed_of_round(NAMESPACE, torch.tensor(float(t)))
+        add_rounded(point, torch.full((3,), value), None, seed)
+        seen[t] = point.double()
     error = (seen.mean(0) - value).abs() / UNIT[dtype]
     assert bool((error < 4 / (2 * rounds**0.5)).all())
     assert abs(torch.corrcoef(seen.T)[0, 1]) < 4 / rounds**0.5

@@ -28,6 +28,11 @@ numbers."""
 MATRIX_FUNCTIONS = ("concat", "eye", "linalg", "reshape", "zeros")
 """What it must offer on top of that for the full-matrix bricks."""
 
+BIT_FUNCTIONS = ("bits", "bounded", "floor", "from_bits", "integer", "isfinite", "nearest", "real")
+"""What it must offer on top of `FUNCTIONS` to keep numbers in fewer bits (`paroli.core.compact`):
+the bits of a float32 as an int32 and back, an int32 truncated to an interval, a number as an int32
+and an int32 in the dtype of an array, and the nearest number that a precision holds."""
+
 HEADROOM = 2.0**-30
 """How far below the end of the float range magnitudes are kept, so that sums over a billion rounds
 or coordinates stay finite."""
@@ -58,6 +63,10 @@ class Space:
     def cast(self, number: Array, like: Array) -> Array:
         """A global number in the dtype of a leaf, ready to meet its entries."""
         return self.xp.astype(number, like.dtype)
+
+    def onto(self, condition: Array, like: Array) -> Array:
+        """A global yes or no, ready to meet the entries of a leaf."""
+        return condition
 
     def sum(self, x: Array) -> Array:
         """The sum of one leaf's entries as a global number: this device's part of it."""

@@ -66,7 +66,7 @@ class Layout:
         def build(node: Any, path: tuple[str, ...], leaf: dict[str, torch.Tensor] | None) -> Any:
             if not isinstance(node, tuple):
                 if leaf is None:
-                    return numbers[self.keys[path]].reshape(())
+                    return numbers[self.keys[path]]
                 return leaf[self.keys[path]]
             if hasattr(node, "_fields"):
                 parts = (build(getattr(node, f), (*path, f), leaf) for f in node._fields)

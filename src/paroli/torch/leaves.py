@@ -13,13 +13,13 @@ from typing import Any
 
 import torch
 
-from paroli.torch.rounding import HALF_PRECISION, add_rounded, rounded_to, rounded_up
-from paroli.torch.space import DTensor
+from paroli.core.inplace import Keeping, Place, received
+from paroli.torch.space import DTensor, TorchSpace
 
 LAG, LOST = "lag", "lost"
 """Keys of ``state[p]`` beside those of the learner's state: by how much the averaged point differs
-from the parameter, which takes fewer bits than the point itself; and what rounding took from a
-half-precision parameter."""
+from the parameter, and what rounding took from a half-precision parameter."""
+HALF_PRECISION = (torch.bfloat16, torch.float16)
 
 
 class Leaf:
@@ -29,6 +29,7 @@ class Leaf:
         params: one, or several of the same dtype and device.
         group: their parameter group.
         storage: the parts of their state, end to end.
+        keeping: in how many bits.
         computed_in: dtype of the arithmetic.
     """
 
@@ -40,45 +41,32 @@ class Leaf:
         params: list[torch.Tensor],
         group: dict[str, Any],
         storage: dict[str, torch.Tensor],
+        keeping: Keeping,
         computed_in: torch.dtype,
     ) -> None:
         self.params = params
         self.group = group
         self.storage = storage
+        self.keeping = keeping
         self.computed_in = computed_in
         self.mark = ""
         self.views: dict[torch.Tensor, torch.Tensor] = {}
         """What each parameter's state was given as its part of the one that is called ``mark``."""
 
+    @property
+    def size(self) -> int:
+        """How many entries of parameters there are."""
+        return sum(local(p).numel() for p in self.params)
+
     # State ----------------------------------------------------------------------------------
 
     def read(self, key: str) -> torch.Tensor:
         """A part of the state, in the dtype of the arithmetic."""
-        return self.widened(self.get(key))
-
-    def widened(self, kept: torch.Tensor) -> torch.Tensor:
-        """What is kept, in the dtype of the arithmetic."""
+        kept = self.get(key)
         return kept.to(torch.promote_types(kept.dtype, self.computed_in))
 
-    def as_kept(
-        self, key: str, value: torch.Tensor, seed: torch.Tensor, is_bound: bool
-    ) -> torch.Tensor:
-        """A value as `put` would keep it: in fewer bits, if so, rounded up or by chance."""
-        dtype = self.storage[key].dtype
-        return rounded_up(value, dtype) if is_bound else rounded_to(value, dtype, seed)
-
-    def average(self) -> torch.Tensor:
-        """The averaged point."""
-        return at_least_float32(self.point()) + self.read(LAG)
-
-    def lag(self, average: torch.Tensor, finite: torch.Tensor, seed: torch.Tensor) -> None:
-        """Keep the averaged point, if the round counts; to the bit as it was, if not."""
-        kept = self.get(LAG)
-        moved = rounded_to(average - self.point().to(average.dtype), kept.dtype, seed)
-        self.put(LAG, torch.where(finite.to(kept.device), moved, kept))
-
     def get(self, key: str) -> torch.Tensor:
-        """A part of the state as it is kept."""
+        """A tensor of the state as it is kept."""
         return self.storage[key]
 
     def put(self, key: str, value: torch.Tensor) -> None:
@@ -89,54 +77,94 @@ class Leaf:
         """Whether the state that p has now is still what this leaf gave it."""
         return self.views.get(p) is state.get(self.mark, self)
 
+    def place(self) -> Place:
+        """Where the parameters are, and what is kept of that."""
+        x = self.point()
+        return Place(
+            at_least(x, self.computed_in),
+            self.read(LAG) if LAG in self.storage else None,
+            self.read(LOST) if LOST in self.storage else None,
+            self.numbers() if self.keeping.takes_chances else None,
+        )
+
+    def numbers(self) -> torch.Tensor:
+        """Which entry is which."""
+        x = self.storage[self.mark] if self.mark else local(self.params[0])
+        return torch.arange(x.numel(), dtype=torch.int32, device=x.device).view(x.shape)
+
+    def move(self, place: Place) -> None:
+        """Let the parameters be there, and keep the rest."""
+        if place.lag is not None:
+            self.put(LAG, place.lag)
+        if place.lost is not None:
+            self.put(LOST, place.lost)
+        self.set_point(place.x)
+
     # Points ---------------------------------------------------------------------------------
 
     def gradient(self, scale: torch.Tensor | None) -> torch.Tensor:
         """This rank's part of the gradient, real, unscaled, in the dtype of the arithmetic."""
         g = self.joined([self._gradient_of(p) for p in self.params]).to(self.computed_in)
-        if scale is not None:
-            g = g / scale.to(device=g.device, dtype=g.dtype).reshape(())
-        return -g if self.group["maximize"] else g
+        scale = None if scale is None else scale.reshape(())
+        whole: torch.Tensor = received(TorchSpace(g.device), g, scale, self.group["maximize"])
+        return whole
 
     def _gradient_of(self, p: torch.Tensor) -> torch.Tensor:
-        grad = p.grad
-        assert grad is not None
-        if grad.is_sparse:
-            grad = grad.to_dense()
-        if isinstance(p, DTensor) and isinstance(grad, DTensor):
-            grad = grad.redistribute(placements=p.placements)
-        return local(grad.resolve_conj())
+        return local_gradient(p)
 
     def point(self) -> torch.Tensor:
         """Where the parameters are."""
         return self.joined([local(p) for p in self.params])
 
-    def add(self, increment: torch.Tensor, seed: torch.Tensor | None) -> None:
-        """Move the parameters; those in half precision by chance, if there is a seed."""
+    def set_point(self, x: torch.Tensor) -> None:
+        """Put the parameters there."""
         points = [local(p) for p in self.params]
-        if points[0].dtype in HALF_PRECISION:
-            whole = self.joined(points)
-            add_rounded(whole, increment, self.storage.get(LOST), seed)
-            if len(points) > 1:
-                torch._foreach_copy_(points, self.parted(whole))
-        elif len(points) > 1:
-            torch._foreach_add_(points, self.parted(increment))
+        if len(points) > 1:
+            torch._foreach_copy_(points, self.parted(x))
         else:
-            points[0].add_(increment)
+            points[0].copy_(x)
 
     # One and many ---------------------------------------------------------------------------
 
     def joined(self, parts: list[torch.Tensor]) -> torch.Tensor:
-        """What belongs to the parameters, end to end; of one, as it is."""
-        return parts[0] if len(parts) == 1 else torch.cat([part.reshape(-1) for part in parts])
+        """What belongs to the parameters, end to end in the order of memory; of one, as it is."""
+        if len(parts) == 1:
+            return parts[0]
+        return torch.cat(
+            [in_memory(part, local(p)) for p, part in zip(self.params, parts, strict=True)]
+        )
 
     def parted(self, whole: torch.Tensor) -> list[torch.Tensor]:
         """Views of each parameter's entries."""
         if len(self.params) == 1:
             return [whole]
-        shapes = [local(p).shape for p in self.params]
-        parts = torch.split(whole, [shape.numel() for shape in shapes])
-        return [part.view(shape) for part, shape in zip(parts, shapes, strict=True)]
+        points = [local(p) for p in self.params]
+        parts = torch.split(whole, [point.numel() for point in points])
+        return [shaped(part, point) for part, point in zip(parts, points, strict=True)]
+
+
+def in_memory(part: torch.Tensor, point: torch.Tensor) -> torch.Tensor:
+    """What belongs to a point, as one row in the order of the point's memory."""
+    order = order_of(point)
+    return (part if order is None else part.permute(order)).reshape(-1)
+
+
+def shaped(row: torch.Tensor, point: torch.Tensor) -> torch.Tensor:
+    """The inverse of `in_memory`: a view."""
+    order = order_of(point)
+    if order is None:
+        return row.view(point.shape)
+    inverse = sorted(range(point.ndim), key=order.__getitem__)
+    return row.view(point.permute(order).shape).permute(inverse)
+
+
+def order_of(x: torch.Tensor) -> list[int] | None:
+    """The dimensions of x in the order of its memory; None: as they are."""
+    if x.is_contiguous():
+        return None
+    strides = x.stride()
+    order = sorted(range(x.ndim), key=lambda d: -strides[d])
+    return order if x.permute(order).is_contiguous() else None
 
 
 def local(x: torch.Tensor) -> torch.Tensor:
@@ -145,9 +173,20 @@ def local(x: torch.Tensor) -> torch.Tensor:
     return torch.view_as_real(part) if part.is_complex() else part
 
 
-def at_least_float32(x: torch.Tensor) -> torch.Tensor:
-    """A tensor, or a copy in float32 if its own precision is less."""
-    return x.to(torch.promote_types(x.dtype, torch.float32))
+def local_gradient(p: torch.Tensor) -> torch.Tensor:
+    """This rank's part of the gradient of p, real and dense."""
+    grad = p.grad
+    assert grad is not None
+    if grad.is_sparse:
+        grad = grad.to_dense()
+    if isinstance(p, DTensor) and isinstance(grad, DTensor):
+        grad = grad.redistribute(placements=p.placements)
+    return local(grad.resolve_conj())
+
+
+def at_least(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """A tensor, or a copy in a dtype if its own precision is less."""
+    return x.to(torch.promote_types(x.dtype, dtype))
 
 
 def like(p: torch.Tensor, part: torch.Tensor) -> torch.Tensor:

@@ -10,25 +10,28 @@ import torch.distributed as dist
 from torch.optim.optimizer import Optimizer
 
 import paroli.core.momentum as momentum_brick
-from paroli.core.averaged import Average, exponential, moved
-from paroli.core.lazy import Clock, settled, ticked
-from paroli.core.learner import Learner, Played, State, Told, check_number, reduce
+from paroli.core.averaged import Average, exponential
+from paroli.core.inplace import (
+    Count,
+    Keeping,
+    brought_up,
+    counted,
+    counts,
+    decay_share,
+    increments,
+    root_mean_square,
+    stepped,
+    told,
+)
+from paroli.core.lazy import Clock, ticked
+from paroli.core.learner import Learner, Played, State, check_number, reduce
 from paroli.core.recursive import recursive
 from paroli.core.rescaled import rescaled
 from paroli.core.scinol import scinol
 from paroli.torch.layout import Layout
-from paroli.torch.leaves import (
-    LAG,
-    LOST,
-    Leaf,
-    at_least_float32,
-    like,
-    local,
-    split_over,
-)
-from paroli.torch.rounding import HALF_PRECISION, seed_of
+from paroli.torch.leaves import HALF_PRECISION, LAG, LOST, Leaf, at_least, like, local, split_over
 from paroli.torch.rows import CLOCK, SINCE, Rows, touched
-from paroli.torch.space import DTensor, TorchSpace
+from paroli.torch.space import NAMESPACE, DTensor, TorchSpace
 
 Params: TypeAlias = Any
 Unit: TypeAlias = list[tuple[torch.Tensor, dict[str, Any]]]
@@ -241,10 +244,11 @@ class RecursiveOptimizer(Optimizer):
         if begun:
             finite = self._finite(begun)
             for unit, one in zip(units, rounds, strict=True):
-                share, averages = self._move_averages(unit, one, finite)
-                stakes = None if one is None else self._end(one, finite)
-                self._keep_averages(averages, finite)
-                self._move_clocks(unit, one, stakes, share)
+                count = self._count(unit, finite)
+                if count is not None:
+                    stakes = None if one is None else self._end(one, count)
+                    self._move_averages_of_the_rest(unit, count)
+                    self._move_clocks(unit, one, stakes, count)
         return loss
 
     def _check_takes_part(self) -> None:
@@ -282,50 +286,72 @@ class RecursiveOptimizer(Optimizer):
 
     def _nested(self, numbers: dict[str, torch.Tensor], leaves: Sequence[Leaf]) -> State:
         parts = [{key: leaf.read(key) for key in self.layout.parts} for leaf in leaves]
-        return self.layout.nested(numbers, parts)
+        scalars = {key: numbers[key].reshape(()) for key in self.layout.numbers}
+        return self.layout.nested(scalars, parts)
 
-    def _end(self, begun: Round, finite: torch.Tensor) -> torch.Tensor | None:
+    def _count(self, unit: Unit, finite: torch.Tensor) -> Count | None:
+        """What the round has to say to all parameters of a unit; None: it has never stepped."""
+        some = next((p for p, _ in unit if self.state.get(p)), None)
+        if some is None:
+            return None
+        rounds = self.state[some][ROUNDS]
+        space = TorchSpace(rounds.device)
+        t, count = counted(space.xp, rounds.reshape(()), self.average, finite.to(rounds.device))
+        rounds.copy_(t.reshape(1))
+        return count
+
+    def _end(self, begun: Round, count: Count) -> torch.Tensor | None:
         """Tell the learner, and move; where the round does not count, to where everything is.
 
         Returns how much the stake changed, if bets are of that form.
         """
         space, learner, leaves = begun.space, self.learner, begun.leaves
+        for leaf in leaves:
+            if isinstance(leaf, Rows):
+                self._bring_up(leaf)
         before = learner.stake(space, begun.state)  # what follows writes to where it is read from
-        finite = finite.to(space.device)
-        zero = torch.zeros_like(begun.norm)
-        norm = torch.where(finite, begun.norm, zero)
-        totals = tuple(torch.where(finite, number, zero) for number in begun.totals)
-        g = [torch.where(finite.to(leaf.device), leaf, 0.0) for leaf in begun.g]
-        told = Told(g, norm, space.number(1.0, g[0]))
-        new = learner.update(space, begun.state, begun.played, told, totals)
+        places = [leaf.place() for leaf in leaves]
+        new = told(
+            space,
+            learner,
+            self.layout,
+            begun.state,
+            begun.played,
+            begun.g,
+            begun.norm,
+            begun.totals,
+            count,
+            [leaf.keeping for leaf in leaves],
+            [place.number for place in places],
+        )
+        after = learner.stake(space, new)
+        stakes: torch.Tensor | None = None
+        if before is not None and after is not None:
+            stakes = after[0] - before[0]
+        moves = increments(learner.play(space, new), begun.played)
+        decays = self._decays(begun, moves)
+        for leaf, place, move, decay in zip(leaves, places, moves, decays, strict=True):
+            lr: Any = leaf.group["lr"]
+            if isinstance(lr, torch.Tensor):
+                lr = space.cast(lr, move).reshape(())
+            leaf.move(stepped(space, place, leaf.keeping, move, lr, decay, count))
         numbers, parts = self.layout.flat(new, len(leaves))
-        old_numbers, old_parts = self.layout.flat(begun.state, len(leaves))
-        for key, value in numbers.items():
-            numbers[key] = torch.where(finite, value, old_numbers[key])
         for key, value in numbers.items():
             begun.numbers[key].copy_(value.reshape(1))
-        seed = seed_of(numbers["log_wealth"])
-        for leaf, mine, old in zip(leaves, parts, old_parts, strict=True):
+        for leaf, mine in zip(leaves, parts, strict=True):
             for key, value in mine.items():
-                if not learner.lazy:  # a lazy learner was told a zero gradient
-                    value = torch.where(finite.to(value.device), value, old[key])
-                kept = leaf.as_kept(key, value, seed, is_bound=key in self.layout.bounds)
-                leaf.put(key, kept)
-                mine[key] = leaf.widened(kept)  # so that the bet is what the next round will play
-        new = self.layout.nested(numbers, parts)
-        self._move_points(begun, learner.play(space, new), finite, seed)
-        after = learner.stake(space, new)
-        return None if before is None or after is None else after[0] - before[0]
+                leaf.put(key, value)
+        return stakes
 
     def _finite(self, rounds: list[Round]) -> torch.Tensor:
         """Whether the step counts: a number on the device, looked at only to raise."""
         numbers = [number for begun in rounds for number in (begun.norm, *begun.totals)]
-        finite = torch.isfinite(numbers[0])
-        for number in numbers[1:]:
-            finite = finite & torch.isfinite(number).to(finite.device)
+        device = numbers[0].device
         found_inf = getattr(self, "found_inf", None)
-        if found_inf is not None:
-            finite = finite & (found_inf.to(finite.device).reshape(()) == 0)
+        called_off = None if found_inf is None else found_inf.to(device).reshape(())
+        finite: torch.Tensor = counts(
+            NAMESPACE, [number.to(device) for number in numbers], called_off
+        )
         if self.process_group is not None and self.wealth == "tensor":  # all other sums crossed
             everywhere = TorchSpace(finite.device, group=self.process_group)
             finite = everywhere.total((~finite).to(everywhere.scalar))[0] == 0
@@ -362,67 +388,25 @@ class RecursiveOptimizer(Optimizer):
                     return repr(names[i]) if names else f"{i} of group {k}"
         raise KeyError("not a parameter of this optimizer")
 
-    def _move_averages(
-        self, unit: Unit, begun: Round | None, finite: torch.Tensor
-    ) -> tuple[torch.Tensor | None, list[tuple[Leaf, torch.Tensor]]]:
-        """Move each average towards its iterate, also where parameters stand still meanwhile.
-
-        Returns how far, and where to; they are kept when the iterates have moved on.
-        """
-        rows = [] if begun is None else [leaf for leaf in begun.leaves if isinstance(leaf, Rows)]
-        for row_leaf in rows:
-            self._bring_up(row_leaf)
-        some = [(p, group) for p, group in unit if self.state.get(p)]
-        if self.average is None or not some:
-            return None, []
-        rounds = self.state[some[0][0]][ROUNDS]
-        share = self._share(rounds, finite)
-        rounds.add_(finite.to(rounds.device, rounds.dtype).reshape(1))
-        dense = [(p, group) for p, group in some if not self._waits(p, group)]
-        averages: list[tuple[Leaf, torch.Tensor]] = []
-        for leaf in [*self._leaves(dense), *rows]:
-            average = leaf.average()
-            point = leaf.point().to(average.dtype)
-            averages.append((leaf, moved(average, point, share.to(average.device, average.dtype))))
-        return share, averages
-
-    def _keep_averages(
-        self, averages: list[tuple[Leaf, torch.Tensor]], finite: torch.Tensor
-    ) -> None:
-        for leaf, average in averages:
-            own = self.state[leaf.params[0]]
-            leaf.lag(average, finite, seed_of(own["log_wealth"], own[ROUNDS]))
-
-    def _share(self, rounds: torch.Tensor, finite: torch.Tensor) -> torch.Tensor:
-        """How far the averages move in this round."""
-        assert self.average is not None
-        space = TorchSpace(rounds.device)
-        share = self.average.share(space.xp, rounds.reshape(()) + 1)
-        return torch.where(finite.to(rounds.device), share, 0.0)
-
-    def _move_points(
-        self, begun: Round, next_played: Played, finite: torch.Tensor, seed: torch.Tensor
-    ) -> None:
-        increments = [
-            at_least_float32(new) - at_least_float32(old)
-            for new, old in zip(next_played.w, begun.played.w, strict=True)
+    def _move_averages_of_the_rest(self, unit: Unit, count: Count) -> None:
+        """Parameters without a gradient stand still, and their averages move towards them."""
+        if count.share is None:
+            return
+        rest = [
+            (p, group)
+            for p, group in unit
+            if p.grad is None and self.state.get(p) and not self._waits(p, group)
         ]
-        shrink = self._shrinking(begun, increments)
-        by_chance = seed if self.rounding == "stochastic" else None
-        for leaf, increment, share in zip(begun.leaves, increments, shrink, strict=True):
-            lr = leaf.group["lr"]
-            if share is not None:
-                point = leaf.point().to(increment.dtype)
-                increment = increment - begun.space.cast(share, point) * point
-            if isinstance(lr, torch.Tensor):
-                lr = lr.to(device=increment.device, dtype=increment.dtype).reshape(())
-            # x + -0.0 is x to the bit, for x = -0.0 too.
-            increment = torch.where(finite.to(increment.device), increment * lr, -0.0)
-            leaf.add(increment, by_chance)
+        for leaf in self._leaves(rest):
+            place = leaf.place()
+            still = torch.zeros_like(place.x)
+            space = TorchSpace(still.device)
+            lag: Any = stepped(space, place, leaf.keeping, still, 1.0, None, count).lag
+            leaf.put(LAG, lag)
 
-    def _shrinking(self, begun: Round, increments: list[torch.Tensor]) -> list[torch.Tensor | None]:
+    def _decays(self, begun: Round, moves: list[torch.Tensor]) -> list[torch.Tensor | None]:
         """For each leaf the share by which weight decay shrinks it, if any."""
-        shares: list[torch.Tensor | None] = [None] * len(increments)
+        shares: list[torch.Tensor | None] = [None] * len(moves)
         decaying: list[tuple[dict[str, Any], list[int]]] = []
         sums: list[torch.Tensor] = []
         space, leaves = begun.space, begun.leaves
@@ -432,22 +416,22 @@ class RecursiveOptimizer(Optimizer):
             decays = group["weight_decay"] != 0
             if not here and not (decays and self.process_group is not None):
                 continue
-            mine = [increments[i] for i in here]
+            mine = [moves[i] for i in here]
             weights = [1.0 if space.weights is None else space.weights[i] for i in here]
             part = TorchSpace(space.device, weights, masks=[leaves[i].mask for i in here])
-            squares = part.dot(mine, mine) if here else part.number(0.0, increments[0])
+            squares = part.dot(mine, mine) if here else part.number(0.0, moves[0])
             size = part.number(
-                sum(weight * x.numel() for weight, x in zip(weights, mine, strict=True)),
-                increments[0],
+                sum(weight * x.numel() for weight, x in zip(weights, mine, strict=True)), moves[0]
             )
-            self._strides[k] = _rms(squares, size) * group["lr"]
+            self._strides[k] = root_mean_square(NAMESPACE, squares, size) * group["lr"]
             if decays:
                 decaying.append((group, here))
                 sums += [squares, size]
         totals = space.total(*sums)
         for k, (group, here) in enumerate(decaying):
+            share = decay_share(NAMESPACE, group["weight_decay"], totals[2 * k], totals[2 * k + 1])
             for i in here:
-                shares[i] = group["weight_decay"] * _rms(totals[2 * k], totals[2 * k + 1])
+                shares[i] = space.cast(share, moves[i])
         return shares
 
     # Rows on demand -------------------------------------------------------------------------
@@ -507,18 +491,12 @@ class RecursiveOptimizer(Optimizer):
         stake = self.learner.stake(space, self._nested(own, [leaf]))
         assert stake is not None, "rows_on_demand has looked"
         _, (v,) = stake
-        x = leaf.point().to(v.dtype)
-        if LOST in leaf.storage:
-            x = x + leaf.get(LOST).to(v.dtype)
-        x_bar = leaf.average() if LAG in leaf.storage else x
         since = leaf.get(SINCE)
         ones = [1] * (v.ndim - 1)
         then = Clock(*(column.reshape(-1, *ones) for column in since.unbind(1)))
-        point, average = settled(space.xp, x, x_bar, v, then, Clock(*own[CLOCK].unbind()))
-        leaf.add((point - x).to(v.dtype), None)
-        if LAG in leaf.storage:
-            yes = torch.ones((), dtype=torch.bool, device=x.device)
-            leaf.lag(average.to(x_bar.dtype), yes, seed_of(own["log_wealth"], own[CLOCK][0]))
+        now = Clock(*own[CLOCK].unbind())
+        seed = own[ROUNDS].to(torch.int32).reshape(())
+        leaf.move(brought_up(space, leaf.place(), leaf.keeping, v, then, now, seed))
         leaf.put(SINCE, own[CLOCK].expand_as(since))
 
     def _move_clocks(
@@ -526,7 +504,7 @@ class RecursiveOptimizer(Optimizer):
         unit: Unit,
         begun: Round | None,
         stakes: torch.Tensor | None,
-        share: torch.Tensor | None,
+        count: Count,
     ) -> None:
         """Let the rows that wait know what happened."""
         for p, group in unit:
@@ -538,7 +516,10 @@ class RecursiveOptimizer(Optimizer):
                 if p.grad is not None and stakes is not None:
                     moved_by = (stakes.to(clock.device) * group["lr"]).reshape(())
                 now = ticked(
-                    space.xp, Clock(*clock.unbind()), moved_by, nothing if share is None else share
+                    space.xp,
+                    Clock(*clock.unbind()),
+                    moved_by,
+                    nothing if count.share is None else count.share.to(clock.device),
                 )
                 clock.copy_(torch.stack(now))
                 for leaf in () if begun is None else begun.leaves:
@@ -556,7 +537,8 @@ class RecursiveOptimizer(Optimizer):
         return p.grad is not None and p.grad.is_sparse and group["weight_decay"] == 0
 
     def _rows(self, p: torch.Tensor, group: dict[str, Any], *which: Any) -> Rows:
-        return Rows(p, group, self._parts_of(p), self._computed_in(p), *which)
+        keeping = self._keeping(p)
+        return Rows(p, group, self._parts_of(p), keeping, self._computed_in(p), *which)
 
     # Storage --------------------------------------------------------------------------------
 
@@ -571,6 +553,25 @@ class RecursiveOptimizer(Optimizer):
             return self.state_dtype
         full = self._computed_in(p)
         return torch.bfloat16 if full == torch.float32 and key in self.layout.bounds else full
+
+    def _keeping(self, p: torch.Tensor) -> Keeping:
+        """In how many bits what belongs to p is kept."""
+        point, full = local(p), self._computed_in(p)
+
+        def form(dtype: torch.dtype, is_bound: bool = False) -> str:
+            if dtype == torch.bfloat16:
+                return "bound" if is_bound else "half"
+            return "single" if dtype == torch.float32 != full else "whole"
+
+        return Keeping(
+            {
+                key: form(self._kept_in(p, key), key in self.layout.bounds)
+                for key in self.layout.parts
+            },
+            form(self._lag_in(point)),
+            str(point.dtype).removeprefix("torch."),
+            self.rounding == "stochastic",
+        )
 
     def _lag_in(self, point: torch.Tensor) -> torch.dtype:
         """The dtype of the average's distance from the parameter.
@@ -590,12 +591,11 @@ class RecursiveOptimizer(Optimizer):
             settled = [self.state[p] for p, _ in unit if self.state.get(p)]
             if settled:
                 keys = (*self.layout.numbers, ROUNDS)
-                numbers = {key: settled[0][key] for key in keys if key in settled[0]}
+                numbers = {key: settled[0][key] for key in keys}
             else:
                 space = TorchSpace(local(fresh[0][0]).device)
                 numbers = self.layout.init_numbers(space)
-                if self.average is not None:
-                    numbers[ROUNDS] = torch.zeros(1, dtype=space.scalar, device=space.device)
+                numbers[ROUNDS] = torch.zeros(1, dtype=space.scalar, device=space.device)
         for bucket in self._buckets(fresh):
             params = [p for p, _ in bucket]
             self._store(bucket, self._init_parts(params))
@@ -609,7 +609,7 @@ class RecursiveOptimizer(Optimizer):
         for bucket in self._buckets(loose):  # loaded, copied, or moved from outside
             params = [p for p, _ in bucket]
             states = [self._parts_of(p) for p in params]
-            together = Leaf(params, {}, {}, torch.float32)
+            together = Leaf(params, {}, {}, self._keeping(params[0]), torch.float32)
             parts = {key: together.joined([own[key] for own in states]) for key in states[0]}
             self._store(bucket, parts)
         for p in self._on_demand:
@@ -653,7 +653,7 @@ class RecursiveOptimizer(Optimizer):
     def _store(self, bucket: Unit, parts: dict[str, torch.Tensor]) -> None:
         """Keep the parts of these parameters' state, and views of them in ``state[p]``."""
         params, group = [p for p, _ in bucket], bucket[0][1]
-        leaf = Leaf(params, group, parts, self._computed_in(params[0]))
+        leaf = Leaf(params, group, parts, self._keeping(params[0]), self._computed_in(params[0]))
         leaf.mark = self.layout.parts[0]
         for key, whole in parts.items():
             for p, part in zip(params, leaf.parted(whole), strict=True):
@@ -684,7 +684,9 @@ class RecursiveOptimizer(Optimizer):
         for p, group in some:
             whole = self._leaf_of.get(p)
             if whole is None or count[whole] < len(whole.params):
-                found.append(Leaf([p], group, self._parts_of(p), self._computed_in(p)))
+                found.append(
+                    Leaf([p], group, self._parts_of(p), self._keeping(p), self._computed_in(p))
+                )
             elif whole.params[0] is p:
                 found.append(whole)
         return found
@@ -730,7 +732,7 @@ class RecursiveOptimizer(Optimizer):
             if LAG in state:
                 point = local(p)
                 state[TRAINING_POINT] = like(p, point.clone())
-                point.copy_(at_least_float32(point) + local(state[LAG]))
+                point.copy_(at_least(point, torch.float32) + local(state[LAG]))
         for group in self.param_groups:
             group["training"] = False
 
@@ -780,7 +782,9 @@ class RecursiveOptimizer(Optimizer):
                 if mine:
                     here = TorchSpace(space.device)
                     size = here.number(sum(w.numel() for w in mine), mine[0])
-                    found[f"bet/{k}"] = float(_rms(here.dot(mine, mine), size))
+                    found[f"bet/{k}"] = float(
+                        root_mean_square(NAMESPACE, here.dot(mine, mine), size)
+                    )
         found |= {f"step/{k}": float(stride) for k, stride in sorted(self._strides.items())}
         return found
 
@@ -838,7 +842,8 @@ class RecursiveOptimizer(Optimizer):
                     own[key] = value.to(device=point.device, dtype=dtype, copy=True)
             if self.average is not None and LAG not in own:  # a new one, from here
                 own[LAG] = like(p, torch.zeros(point.shape, dtype=dtypes[LAG], device=point.device))
-                own[ROUNDS] = torch.zeros_like(own[self.layout.numbers[0]])
+                own.pop(ROUNDS, None)
+            own.setdefault(ROUNDS, torch.zeros_like(own[self.layout.numbers[0]]))
         self._share_numbers()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -886,10 +891,6 @@ def _check_settings(group: dict[str, Any]) -> None:
         check_number("RecursiveOptimizer", "lr", lr, low=0.0)
     if decay != 0:
         check_number("RecursiveOptimizer", "weight_decay", decay, low=0.0)
-
-
-def _rms(squares: torch.Tensor, size: torch.Tensor) -> torch.Tensor:
-    return torch.sqrt(squares / torch.clamp(size, min=1.0))
 
 
 def _ranks_of(meshes: set[Any]) -> tuple[Any, int]:

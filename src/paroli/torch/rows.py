@@ -15,8 +15,8 @@ import torch
 from torch import nn
 from torch.utils.hooks import RemovableHandle
 
-from paroli.torch.leaves import LOST, Leaf, local
-from paroli.torch.rounding import HALF_PRECISION, add_rounded
+from paroli.core.inplace import Keeping
+from paroli.torch.leaves import Leaf, local
 
 if TYPE_CHECKING:
     from paroli.torch.optimizer import RecursiveOptimizer
@@ -40,12 +40,13 @@ class Rows(Leaf):
         p: torch.Tensor,
         group: dict[str, Any],
         storage: dict[str, torch.Tensor],
+        keeping: Keeping,
         computed_in: torch.dtype,
         rows: torch.Tensor,
         values: torch.Tensor | None = None,
         mask: torch.Tensor | None = None,
     ) -> None:
-        super().__init__([p], group, storage, computed_in)
+        super().__init__([p], group, storage, keeping, computed_in)
         self.rows, self.values, self.mask = rows, values, mask
         self.quietly = False
         """Whether to move past autograd's count of changes: a graph that has read these rows, up to
@@ -59,22 +60,23 @@ class Rows(Leaf):
         return self.storage[key].index_select(0, self.rows)
 
     def put(self, key: str, value: torch.Tensor) -> None:
-        self.storage[key].index_copy_(0, self.rows, value)
+        whole = self.storage[key]
+        whole.index_copy_(0, self.rows, value.to(whole.dtype))
 
     def point(self) -> torch.Tensor:
         return local(self.params[0]).index_select(0, self.rows)
 
-    def add(self, increment: torch.Tensor, seed: torch.Tensor | None) -> None:
-        point = self.point()
-        if point.dtype in HALF_PRECISION:
-            lost = self.get(LOST) if LOST in self.storage else None
-            add_rounded(point, increment, lost, seed)
-            if lost is not None:
-                self.put(LOST, lost)
-        else:
-            point = point + increment
+    def set_point(self, x: torch.Tensor) -> None:
         (p,) = self.params
-        local(p.data if self.quietly else p).index_copy_(0, self.rows, point)
+        whole = local(p.data if self.quietly else p)
+        whole.index_copy_(0, self.rows, x.to(whole.dtype))
+
+    def numbers(self) -> torch.Tensor:
+        point = local(self.params[0])
+        count = point[0].numel()
+        each = torch.arange(count, dtype=torch.int32, device=point.device).view(point.shape[1:])
+        first = (self.rows * count).to(torch.int32).reshape(-1, *[1] * each.ndim)
+        return first + each
 
 
 def touched(

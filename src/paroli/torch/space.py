@@ -25,11 +25,34 @@ def _minimum(a: torch.Tensor, b: torch.Tensor | float) -> torch.Tensor:
     return torch.minimum(a, b) if isinstance(b, torch.Tensor) else torch.clamp(a, max=b)
 
 
+def _bits(x: torch.Tensor) -> torch.Tensor:
+    return x.float().view(torch.int32)
+
+
+def _from_bits(bits: torch.Tensor) -> torch.Tensor:
+    return bits.view(torch.float32)
+
+
+def _nearest(x: torch.Tensor, precision: str) -> torch.Tensor:
+    return x.to(getattr(torch, precision)).to(x.dtype)
+
+
 NAMESPACE = SimpleNamespace(
     **{name: getattr(torch, name) for name in (*FUNCTIONS, *MATRIX_FUNCTIONS)}
     | {"maximum": _maximum, "minimum": _minimum}
+    | {
+        "bits": _bits,
+        "bounded": torch.clip,
+        "floor": torch.floor,
+        "from_bits": _from_bits,
+        "integer": lambda x: x.to(torch.int32),
+        "isfinite": torch.isfinite,
+        "nearest": _nearest,
+        "real": lambda bits, like: bits.to(like.dtype),
+    }
 )
-"""torch with the two functions whose arguments the standard is freer about."""
+"""torch, with the two functions whose arguments the standard is freer about, and with those on
+bits."""
 
 
 class TorchSpace(Space):
@@ -61,6 +84,9 @@ class TorchSpace(Space):
 
     def cast(self, number: Array, like: Array) -> Array:
         return number.to(device=like.device, dtype=like.dtype)
+
+    def onto(self, condition: Array, like: Array) -> Array:
+        return condition.to(like.device)
 
     def sum(self, x: Array) -> Array:
         return torch.sum(x, dtype=self.scalar).to(self.device)

@@ -1,0 +1,102 @@
+r"""Keeping float32 numbers in fewer bits, right in the mean.
+
+A state is read and written once a round, and that is what a round costs.  Between rounds a number x
+need not have all its bits, if what is dropped is dropped by chance: with u uniform in [0, 1) and
+ulp the distance of neighbours of so many digits around x,
+
+.. math::
+    \text{kept}(x) = \left\lfloor \frac{x}{\text{ulp}} + u \right\rfloor \text{ulp}, \qquad
+    E[\text{kept}(x)] = x.
+
+A number that is kept in that many digits already stays as it is, whatever u.  The chance is a hash
+of where a number stands, what it is, and the round: copies of a number are rounded alike, on every
+rank and in every run.
+
+Two of the `FORMS` have bfloat16's digits: ``half`` is rounded by chance, ``bound`` up, so that what
+a number bounds stays bounded.  ``single`` is the nearest float32 of a number that has more.
+
+>>> import numpy as np
+>>> from paroli.core.space import NUMPY
+>>> u = (np.arange(1000, dtype=np.float32) + 0.5) / 1000
+>>> kept = by_chance(NUMPY.xp, np.full(1000, 1.001, np.float32), u, "bfloat16")
+>>> sorted(set(kept.tolist())), float(kept.mean().round(4))
+([1.0, 1.0078125], 1.001)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from paroli.core.space import Array
+
+ODD, MIXER = 0x2545F491, 0x4F6CDD1D
+"""Odd multipliers, so that multiplying by them permutes the 32-bit integers."""
+EXPONENT, LOW_HALF = 0x7F800000, 0xFFFF
+"""Of the bits of a float32: those of its exponent, and those that bfloat16 has no room for."""
+ONE, LARGEST = 127, 253
+"""Exponents as float32 keeps them: of 1, and the largest with a normal reciprocal."""
+DIGITS = {"bfloat16": 8, "float16": 11}
+LEAST = {"bfloat16": 1 + 7, "float16": ONE - 14}
+"""The exponent, as float32 keeps it, below which the distance of neighbours stays as it is."""
+FORMS = ("whole", "single", "half", "bound")
+
+
+def chance(xp: Any, x: Array, place: Array, seed: Array) -> Array:
+    """A number in [0, 1) for each entry of x, from its place, its value and the seed."""
+    mixed = (place * ODD) ^ seed
+    mixed = ((mixed ^ (mixed >> 15)) * MIXER) ^ (xp.bits(x) * ODD)
+    mixed = (mixed ^ (mixed >> 13)) * MIXER
+    mixed = mixed ^ (mixed >> 16)
+    return xp.real(mixed & 0xFFFFFF, x) * 2.0**-24
+
+
+def seed_of_round(xp: Any, t: Array) -> Array:
+    """A seed that differs from round to round."""
+    mixed = xp.integer(t) * MIXER
+    return (mixed ^ (mixed >> 15)) * ODD
+
+
+def by_chance(xp: Any, x: Array, u: Array, precision: str) -> Array:
+    """x in so many digits, by chance up or down."""
+    down = DIGITS[precision] - 1
+    exponent = xp.bounded(xp.bits(x) & EXPONENT, LEAST[precision] << 23, LARGEST << 23)
+    inverse = xp.from_bits(((2 * ONE) << 23) - exponent)
+    ulp = xp.from_bits(exponent) * 2.0**-down
+    return xp.floor(x * inverse * 2.0**down + u) * ulp
+
+
+def upwards(xp: Any, x: Array) -> Array:
+    """Positive numbers in bfloat16's digits, and no smaller."""
+    return xp.from_bits((xp.bits(x) + LOW_HALF) & ~LOW_HALF)
+
+
+def compact(xp: Any, x: Array, form: str, place: Array, seed: Array) -> Array:
+    """A number as one of the `FORMS` keeps it."""
+    if form == "whole":
+        return x
+    if form == "single":
+        return xp.nearest(x, "float32")
+    if form == "bound":
+        return upwards(xp, x)
+    return by_chance(xp, x, chance(xp, x, place, seed), "bfloat16")
+
+
+def added(
+    xp: Any, x: Array, step: Array, lost: Array | None, kept_in: str, u: Array | None
+) -> tuple[Array, Array | None]:
+    """x + step in the precision that x is kept in, and what that loses.
+
+    With ``lost``, what rounding took away before is added first, and what it takes away now is
+    returned (Kahan).  With a chance ``u``, the sum is rounded up or down by it; without, to the
+    nearest.
+    """
+    if kept_in not in DIGITS:
+        return x + step, lost
+    still = step == 0  # rounding what is carried, itself rounded, may tip a tie
+    whole = step if lost is None else step + lost
+    total = x + whole
+    rounded = total if u is None else by_chance(xp, total, u, kept_in)
+    rounded = xp.nearest(rounded, kept_in)
+    if lost is not None:
+        lost = xp.where(still, lost, xp.nearest(whole - (rounded - x), kept_in))
+    return xp.where(still, x, rounded), lost
