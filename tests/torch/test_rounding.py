@@ -34,7 +34,7 @@ def add_rounded(
     x, carried = point.float(), None if lost is None else lost.float()
     u = None
     if seed is not None:
-        u = chance(NAMESPACE, x + increment, torch.arange(len(x), dtype=torch.int32), seed)
+        u = chance(NAMESPACE, torch.arange(len(x), dtype=torch.int32), seed)
     total, carried = added(NAMESPACE, x, increment, carried, kept_in, u)
     point.copy_(total)
     assert torch.equal(point.float(), total), "exactly what is kept"

@@ -9,17 +9,17 @@ ulp the distance of neighbours of so many digits around x,
     E[\text{kept}(x)] = x.
 
 A number that is kept in that many digits already stays as it is, whatever u.  The chance is a hash
-of where a number stands, what it is, and the round: copies of a number are rounded alike, on every
-rank and in every run.
+of where a number stands and of the round: copies of a number are rounded alike, on every rank and
+in every run.
 
 Two of the `FORMS` have bfloat16's digits: ``half`` is rounded by chance, ``bound`` up, so that what
 a number bounds stays bounded.  ``single`` is the nearest float32 of a number that has more.
 
 >>> import numpy as np
 >>> from paroli.core.space import NUMPY
->>> u = (np.arange(1000, dtype=np.float32) + 0.5) / 1000
->>> kept = by_chance(NUMPY.xp, np.full(1000, 1.001, np.float32), u, "bfloat16")
->>> sorted(set(kept.tolist())), float(kept.mean().round(4))
+>>> chances = np.arange(0, 1 << 16, dtype=np.int32)
+>>> kept = by_chance(NUMPY.xp, np.full(1 << 16, 1.001, np.float32), chances, "bfloat16")
+>>> sorted(set(kept.tolist())), round(float(kept.mean()), 4)
 ([1.0, 1.0078125], 1.001)
 """
 
@@ -41,13 +41,11 @@ LEAST = {"bfloat16": 1 + 7, "float16": ONE - 14}
 FORMS = ("whole", "single", "half", "bound")
 
 
-def chance(xp: Any, x: Array, place: Array, seed: Array) -> Array:
-    """A number in [0, 1) for each entry of x, from its place, its value and the seed."""
+def chance(xp: Any, place: Array, seed: Array) -> Array:
+    """16 bits by chance for each place, another 16 in the next round."""
     mixed = (place * ODD) ^ seed
-    mixed = ((mixed ^ (mixed >> 15)) * MIXER) ^ (xp.bits(x) * ODD)
-    mixed = (mixed ^ (mixed >> 13)) * MIXER
-    mixed = mixed ^ (mixed >> 16)
-    return xp.real(mixed & 0xFFFFFF, x) * 2.0**-24
+    mixed = (mixed ^ (mixed >> 15)) * MIXER
+    return (mixed >> 16) & LOW_HALF
 
 
 def seed_of_round(xp: Any, t: Array) -> Array:
@@ -56,13 +54,15 @@ def seed_of_round(xp: Any, t: Array) -> Array:
     return (mixed ^ (mixed >> 15)) * ODD
 
 
-def by_chance(xp: Any, x: Array, u: Array, precision: str) -> Array:
+def by_chance(xp: Any, x: Array, chances: Array, precision: str) -> Array:
     """x in so many digits, by chance up or down."""
+    if precision == "bfloat16":  # whose digits are the first of a float32's: the sum may carry
+        return xp.from_bits((xp.bits(x) + chances) & ~LOW_HALF)
     down = DIGITS[precision] - 1
     exponent = xp.bounded(xp.bits(x) & EXPONENT, LEAST[precision] << 23, LARGEST << 23)
     inverse = xp.from_bits(((2 * ONE) << 23) - exponent)
     ulp = xp.from_bits(exponent) * 2.0**-down
-    return xp.floor(x * inverse * 2.0**down + u) * ulp
+    return xp.floor(x * inverse * 2.0**down + xp.real(chances, x) * 2.0**-16) * ulp
 
 
 def upwards(xp: Any, x: Array) -> Array:
@@ -78,16 +78,16 @@ def compact(xp: Any, x: Array, form: str, place: Array, seed: Array) -> Array:
         return xp.nearest(x, "float32")
     if form == "bound":
         return upwards(xp, x)
-    return by_chance(xp, x, chance(xp, x, place, seed), "bfloat16")
+    return by_chance(xp, x, chance(xp, place, seed), "bfloat16")
 
 
 def added(
-    xp: Any, x: Array, step: Array, lost: Array | None, kept_in: str, u: Array | None
+    xp: Any, x: Array, step: Array, lost: Array | None, kept_in: str, chances: Array | None
 ) -> tuple[Array, Array | None]:
     """x + step in the precision that x is kept in, and what that loses.
 
     With ``lost``, what rounding took away before is added first, and what it takes away now is
-    returned (Kahan).  With a chance ``u``, the sum is rounded up or down by it; without, to the
+    returned (Kahan).  With ``chances`` the sum is rounded up or down by them; without, to the
     nearest.
     """
     if kept_in not in DIGITS:
@@ -95,7 +95,7 @@ def added(
     still = step == 0  # rounding what is carried, itself rounded, may tip a tie
     whole = step if lost is None else step + lost
     total = x + whole
-    rounded = total if u is None else by_chance(xp, total, u, kept_in)
+    rounded = total if chances is None else by_chance(xp, total, chances, kept_in)
     rounded = xp.nearest(rounded, kept_in)
     if lost is not None:
         lost = xp.where(still, lost, xp.nearest(whole - (rounded - x), kept_in))

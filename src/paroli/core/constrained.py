@@ -52,8 +52,8 @@ def clip(xp: Any, x: Array, bound: float) -> Array:
 
 def truncated(xp: Any, g: Array, x: Array, w: Array) -> Array:
     """g, or 0 where it pushes the clipped w further out than the learner's own x already is."""
-    # By its sign alone: a product of two large numbers would leave the float range.
-    return xp.where(xp.sign(g) * (x - w) < 0, 0.0, g)  # alg:diag lines 12-15
+    inward = xp.where(x > w, xp.maximum(g, 0.0), g)
+    return xp.where(x < w, xp.minimum(g, 0.0), inward)  # alg:diag lines 12-15
 
 
 @dataclass(frozen=True)

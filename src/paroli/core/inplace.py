@@ -68,10 +68,12 @@ class Keeping(NamedTuple):
 
 
 class Count(NamedTuple):
-    """What the round before has to say to all leaves of this one."""
+    """What there is to say to all leaves in a round."""
 
+    t: Array
+    """How many rounds have counted before."""
     finite: Array
-    """Whether this round counts."""
+    """Whether this one counts."""
     share: Array | None
     """How far averages move towards their points."""
     seed: Array
@@ -96,7 +98,7 @@ def counts(xp: Any, sums: Sequence[Array], found_inf: Array | None = None) -> Ar
 def counted(xp: Any, t: Array, average: Average | None, finite: Array) -> tuple[Array, Count]:
     """The number of rounds that counted, and what there is to say; t: how many before this one."""
     share = None if average is None else xp.where(finite, average.share(xp, t + 1), 0.0)
-    return xp.where(finite, t + 1, t), Count(finite, share, seed_of_round(xp, t))
+    return xp.where(finite, t + 1, t), Count(t, finite, share, seed_of_round(xp, t))
 
 
 def told(
@@ -152,10 +154,10 @@ def stepped(
     finite, seed = space.onto(count.finite, x), space.onto(count.seed, x)
     step = increment if decay is None else increment - decay * x
     step = xp.where(finite, step * lr, -0.0)  # x + -0.0 is x to the bit, for x = -0.0 too
-    u = None
+    chances = None
     if keeping.by_chance and keeping.precision in DIGITS:
-        u = chance(xp, x + step, number, seed)
-    new, lost = added(xp, x, step, lost, keeping.precision, u)
+        chances = chance(xp, number, seed)
+    new, lost = added(xp, x, step, lost, keeping.precision, chances)
     if lag is not None and count.share is not None:
         average = moved(x + lag, x, space.cast(count.share, x))
         lag = xp.where(finite, compact(xp, average - new, keeping.lag_form, number, seed), lag)

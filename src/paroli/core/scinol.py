@@ -90,9 +90,10 @@ class scinol(Coordinatewise):
         return ScinolState(wealth, M, xp.full_like(leaf, math.sqrt(TINY)), xp.zeros_like(leaf))
 
     def _fraction(self, xp: Any, state: ScinolState) -> Array:
-        scaling = 1 / xp.hypot(state.S, state.M)
+        length = xp.hypot(state.S, state.M)
         if self.cap is not None:
-            scaling = xp.minimum(scaling, self.cap / state.M)
+            length = xp.maximum(length, state.M * (1 / self.cap))
+        scaling = 1 / length
         return clip(xp, -state.G * scaling, 1.0) * scaling / 2
 
     def bet_leaf(self, xp: Any, state: ScinolState) -> Array:

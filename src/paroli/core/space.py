@@ -31,7 +31,8 @@ MATRIX_FUNCTIONS = ("concat", "eye", "linalg", "reshape", "zeros")
 BIT_FUNCTIONS = ("bits", "bounded", "floor", "from_bits", "integer", "isfinite", "nearest", "real")
 """What it must offer on top of `FUNCTIONS` to keep numbers in fewer bits (`paroli.core.compact`):
 the bits of a float32 as an int32 and back, an int32 truncated to an interval, a number as an int32
-and an int32 in the dtype of an array, and the nearest number that a precision holds."""
+and an int32 in the dtype of an array, and the nearest number that a precision ("bfloat16",
+"float16", "float32") holds."""
 
 HEADROOM = 2.0**-30
 """How far below the end of the float range magnitudes are kept, so that sums over a billion rounds
@@ -116,7 +117,17 @@ class NumPySpace(Space):
 
     def __init__(self) -> None:
         names = {name: getattr(np, name) for name in (*FUNCTIONS, *MATRIX_FUNCTIONS)}
-        names["clip"] = _clip
+        names |= {
+            "clip": _clip,
+            "bits": _bits,
+            "bounded": _clip,
+            "floor": np.floor,
+            "from_bits": lambda bits: bits.view(np.float32),
+            "integer": lambda x: np.asarray(x).astype(np.int32),
+            "isfinite": np.isfinite,
+            "nearest": _nearest,
+            "real": lambda bits, like: bits.astype(like.dtype),
+        }
         super().__init__(SimpleNamespace(**names), np.float64)
 
     def number(self, value: float, like: Array) -> Array:
@@ -143,6 +154,18 @@ class NumPySpace(Space):
 
 def _clip(x: Array, low: float, high: float) -> Array:
     return x.clip(low, high)
+
+
+def _bits(x: Array) -> Array:
+    return x.astype(np.float32).view(np.int32)
+
+
+def _nearest(x: Array, precision: str) -> Array:
+    if precision != "bfloat16":
+        return x.astype(precision).astype(x.dtype)
+    bits = _bits(x)
+    up = bits + 0x7FFF + ((bits >> 16) & 1)
+    return np.where(np.isnan(x), x, (up & ~0xFFFF).view(np.float32)).astype(x.dtype)
 
 
 _MAGNITUDE_CEILING = {

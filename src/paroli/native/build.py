@@ -33,7 +33,7 @@ FLAGS = (
     "-fwrapv",  # hashes of 32 bits overflow on purpose
     "-fno-math-errno",  # a square root is an instruction
     "-fno-trapping-math",  # a branch may become a choice
-    "-ffp-contract=fast",
+    "-ffp-contract=off",  # a product that is rounded twice less would not cancel its equal
     "-fopenmp-simd",  # of OpenMP, what needs no library: sums in any order where it is asked for
 )
 FOR_THIS_PROCESSOR = (("-march=native",), ("-mcpu=native",), ())

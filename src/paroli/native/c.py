@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from paroli.native.trace import Node, in_order
+from paroli.native.trace import Node, UntraceableError, in_order
 
 PRELUDE = r"""
 #include <math.h>
@@ -46,6 +46,10 @@ static inline float f_hypot(float a, float b) {
     const float down = f_from_bits((254 << 23) - e);
     const float x = a * down, y = b * down;
     return sqrtf(x * x + y * y) * f_from_bits(e);
+}
+/* The same for magnitudes below 1e18, where only what is very small could be lost. */
+static inline float f_hypot_near(float a, float b) {
+    return f_max(sqrtf(a * a + b * b), f_max(fabsf(a), fabsf(b)));
 }
 static inline double d_hypot(double a, double b) {
     const double x = fabs(a), y = fabs(b);
@@ -132,7 +136,7 @@ def expression(node: Node, args: Sequence[str]) -> str:
         return f"{'d' if of == 'double' else 'f'}_{node.op}({a})"
     if node.op == "nearest":
         return f"f_nearest_{node.label}((float){a})"
-    return {
+    others = {
         "abs": f"fabs{f}({a})",
         "integer": f"(int32_t){a}",
         "invert": f"!{a}" if node.kind == "truth" else f"~{a}",
@@ -141,7 +145,10 @@ def expression(node: Node, args: Sequence[str]) -> str:
         "real": f"({kind}){a}",
         "sign": f"({kind})(({a} > 0) - ({a} < 0))",
         "to_leaf": f"({kind}){a}",
-    }[node.op]
+    }
+    if node.op not in others:
+        raise UntraceableError(f"{node.op} in the middle of a loop over entries")
+    return others[node.op]
 
 
 def literal(node: Node) -> str:

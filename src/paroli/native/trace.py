@@ -205,7 +205,9 @@ def _unary(op: str, kind: Kind | None = None, dtype: Any = None) -> Any:
     return made
 
 
-def _where(condition: Node, a: Any, b: Any) -> Node:
+def _where(condition: Node, a: Any, b: Any) -> Any:
+    if condition.op == "constant":
+        return a if condition.label else b
     like = a if isinstance(a, Node) else b
     a, b = _node(a, like), _node(b, like)
     if a.kind != b.kind or a.dtype != b.dtype:
@@ -266,15 +268,15 @@ NAMESPACE = SimpleNamespace(
 
 
 class TraceSpace(Space):
-    """Where symbols live: sums become inputs of what comes after them.
+    """Where symbols live: a total over all devices is an input of what comes after it.
 
-    ``summands`` and ``maxima`` collect what a first pass has to add up, in the order in which it is
-    asked for.
+    ``totalled`` are the sums of which totals were asked for, in that order; the totals themselves
+    are the inputs "total_0", "total_1", …
     """
 
     def __init__(self) -> None:
         super().__init__(NAMESPACE, np.float64)
-        self.reductions: list[tuple[Literal["sum", "max"], Node]] = []
+        self.totalled: list[Node] = []
 
     def number(self, value: float, like: Array) -> Array:
         return Node("constant", (), "number", np.float64, float(value))
@@ -283,11 +285,19 @@ class TraceSpace(Space):
         return _astype(number, like.dtype)
 
     def sum(self, x: Array) -> Array:
-        return self._reduced("sum", x)
+        return Node("sum", (x,), "number")
 
     def max(self, x: Array) -> Array:
-        return self._reduced("max", x)
+        raise UntraceableError("a maximum over all entries")
 
-    def _reduced(self, how: Literal["sum", "max"], x: Node) -> Node:
-        self.reductions.append((how, x))
-        return number(f"reduced_{len(self.reductions) - 1}")
+    def total(self, *numbers: Array) -> tuple[Array, ...]:
+        first = len(self.totalled)
+        self.totalled.extend(numbers)
+        return tuple(number(f"total_{first + i}") for i in range(len(numbers)))
+
+
+def summand(total: Node) -> Node:
+    """What a sum adds up."""
+    if total.op != "sum":
+        raise UntraceableError(f"a total of {total.op}, not of a plain sum")
+    return total.args[0]

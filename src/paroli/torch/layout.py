@@ -49,6 +49,12 @@ class Layout:
         self.joinable = all(shape == (2,) for shape in shapes)
         """Whether tensors may be stored end to end: no number belongs to a tensor as a whole."""
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Layout) and self.learner == other.learner
+
+    def __hash__(self) -> int:
+        return hash(self.learner)
+
     def init_numbers(self, space: TorchSpace) -> dict[str, torch.Tensor]:
         """The global numbers before the first round."""
         leaf = torch.zeros(1, dtype=torch.float32, device=space.device)

@@ -50,6 +50,8 @@ class Leaf:
         self.keeping = keeping
         self.computed_in = computed_in
         self.mark = ""
+        self.native: Any = None
+        """What `paroli.torch.native` made of it."""
         self.views: dict[torch.Tensor, torch.Tensor] = {}
         """What each parameter's state was given as its part of the one that is called ``mark``."""
 

@@ -14,6 +14,7 @@ from paroli.core.averaged import Average, exponential
 from paroli.core.inplace import (
     Count,
     Keeping,
+    Place,
     brought_up,
     counted,
     counts,
@@ -30,6 +31,7 @@ from paroli.core.rescaled import rescaled
 from paroli.core.scinol import scinol
 from paroli.torch.layout import Layout
 from paroli.torch.leaves import HALF_PRECISION, LAG, LOST, Leaf, at_least, like, local, split_over
+from paroli.torch.native import NativeLeaf, native_leaf, near, number_of, why_not
 from paroli.torch.rows import CLOCK, SINCE, Rows, touched
 from paroli.torch.space import NAMESPACE, DTensor, TorchSpace
 
@@ -51,6 +53,7 @@ SETTINGS = {
     "weight_decay": 0.0,
     "maximize": False,
     "foreach": None,
+    "fused": None,
     "capturable": True,
     "training": True,
 }
@@ -64,6 +67,9 @@ class Round(NamedTuple):
     fresh: list[torch.Tensor]
     """Those whose state was made for this round."""
     leaves: list[Leaf]
+    """Those that are stepped by torch's operators."""
+    natives: dict[NativeLeaf, float]
+    """Those that are stepped by compiled loops, and the weight of this rank's copy."""
     space: TorchSpace
     numbers: dict[str, torch.Tensor]
     state: State
@@ -87,7 +93,8 @@ class RecursiveOptimizer(Optimizer):
 
     *One for all:* the wealth, g·v and the largest gradient length are shared by all parameters,
     in all groups and on all ranks, unless ``wealth="group"`` or ``wealth="tensor"`` gives each
-    group or tensor its own.  *Per group:* ``lr``, ``weight_decay``, ``maximize``, ``foreach``.
+    group or tensor its own.  *Per group:* ``lr``, ``weight_decay``, ``maximize``, ``foreach``,
+    ``fused``.
 
     *Averaged weights:* `eval` puts the running average of the iterates in place, `train` puts the
     iterate back.  Whoever never asks for the average calls neither.
@@ -107,6 +114,9 @@ class RecursiveOptimizer(Optimizer):
         maximize: climb instead of descending.
         foreach: keep the tensors of a group end to end and step them together, which is quicker
             than one by one and the same up to the order of sums; None: wherever it is possible.
+        fused: step in loops that are compiled for this processor from the very same formulas,
+            instead of torch's operators; None: on the CPU, wherever there is a C compiler; True:
+            with an error where that is not possible; False: never.
         capturable: nothing has to be asked for: once its state is made, a step can be captured in a
             CUDA graph.  (Torch looks for the setting.)
         on_nonfinite: a gradient with NaN or inf: "skip" the step, for all parameters, without
@@ -153,6 +163,7 @@ class RecursiveOptimizer(Optimizer):
         wealth: Wealth = "global",
         maximize: bool = False,
         foreach: bool | None = None,
+        fused: bool | None = None,
         capturable: bool = True,
         on_nonfinite: Literal["skip", "raise"] = "skip",
         state_dtype: torch.dtype | None = None,
@@ -187,6 +198,7 @@ class RecursiveOptimizer(Optimizer):
             "weight_decay": weight_decay,
             "maximize": maximize,
             "foreach": foreach,
+            "fused": fused,
             "capturable": capturable,
             "training": True,
         }
@@ -275,14 +287,61 @@ class RecursiveOptimizer(Optimizer):
         """Play, and take the sums of the round."""
         moving = [(p, group) for p, group in unit if p.grad is not None]
         fresh = self._ensure_state(unit, moving)
-        leaves = self._moving_leaves(moving)
-        space = self._space(leaves)
         numbers = self.state[moving[0][0]]
+        everything = self._moving_leaves(moving)
+        everywhere = self._space(everything)
+        scale = getattr(self, "grad_scale", None)
+        made = [self._native(leaf, scale) for leaf in everything]
+        weights = everywhere.weights or [1.0] * len(made)
+        natives = {
+            native: weight
+            for native, weight in zip(made, weights, strict=True)
+            if native is not None
+        }
+        beside = self._sums_of_natives(natives, numbers, scale)
+        eager = [i for i, native in enumerate(made) if native is None]
+        leaves = [everything[i] for i in eager]
+        if not leaves:
+            norm, *some = everywhere.total(*beside)
+            nobody = everywhere.of_some((), ())
+            rest: Any = (nobody, numbers, (), Played([]), [], norm, tuple(some))
+            return Round(moving, fresh, [], natives, *rest)
+        space = everywhere.of_some(eager, beside)
         state = self._nested(numbers, leaves)
-        g = [leaf.gradient(getattr(self, "grad_scale", None)) for leaf in leaves]
+        g = [leaf.gradient(scale) for leaf in leaves]
         played = self.learner.play(space, state)
         norm, totals = reduce(space, self.learner, played, g)
-        return Round(moving, fresh, leaves, space, numbers, state, played, g, norm, totals)
+        space.beside = ()
+        rest = (space, numbers, state, played, g, norm, totals)
+        return Round(moving, fresh, leaves, natives, *rest)
+
+    def _native(self, leaf: Leaf, scale: torch.Tensor | None) -> NativeLeaf | None:
+        """The compiled loops of a leaf, where it may have them and can."""
+        asked = leaf.group["fused"]
+        if asked is False or torch.compiler.is_compiling():
+            return None
+        native = native_leaf(leaf, self.learner, self.layout, scale is not None)
+        if native is None and asked:
+            raise RuntimeError(
+                f"RecursiveOptimizer: fused=True, but {self._name(leaf.params[0])} cannot be "
+                f"stepped in compiled loops: {why_not(leaf)}; leave fused None"
+            )
+        return native
+
+    def _sums_of_natives(
+        self,
+        natives: dict[NativeLeaf, float],
+        numbers: dict[str, torch.Tensor],
+        scale: torch.Tensor | None,
+    ) -> tuple[torch.Tensor, ...]:
+        """What the leaves in compiled loops add to the sums of the round."""
+        found: Any = 0.0
+        known = {name: number_of(numbers[name]) for name in self.layout.numbers}
+        for native, weight in natives.items():
+            native.point_out()
+            native.given(**known, scale=1.0 if scale is None else number_of(scale))
+            found = found + weight * native.sums(near(known["g_max"]))
+        return tuple(torch.from_numpy(found).unbind()) if natives else ()
 
     def _nested(self, numbers: dict[str, torch.Tensor], leaves: Sequence[Leaf]) -> State:
         parts = [{key: leaf.read(key) for key in self.layout.parts} for leaf in leaves]
@@ -306,42 +365,79 @@ class RecursiveOptimizer(Optimizer):
         Returns how much the stake changed, if bets are of that form.
         """
         space, learner, leaves = begun.space, self.learner, begun.leaves
-        for leaf in leaves:
-            if isinstance(leaf, Rows):
-                self._bring_up(leaf)
-        before = learner.stake(space, begun.state)  # what follows writes to where it is read from
-        places = [leaf.place() for leaf in leaves]
-        new = told(
-            space,
-            learner,
-            self.layout,
-            begun.state,
-            begun.played,
-            begun.g,
-            begun.norm,
-            begun.totals,
-            count,
-            [leaf.keeping for leaf in leaves],
-            [place.number for place in places],
-        )
-        after = learner.stake(space, new)
         stakes: torch.Tensor | None = None
-        if before is not None and after is not None:
-            stakes = after[0] - before[0]
-        moves = increments(learner.play(space, new), begun.played)
+        places: list[Place] = []
+        moves: list[torch.Tensor] = []
+        if leaves:
+            for leaf in leaves:
+                if isinstance(leaf, Rows):
+                    self._bring_up(leaf)
+            places = [leaf.place() for leaf in leaves]
+            new = told(
+                space,
+                learner,
+                self.layout,
+                begun.state,
+                begun.played,
+                begun.g,
+                begun.norm,
+                begun.totals,
+                count,
+                [leaf.keeping for leaf in leaves],
+                [place.number for place in places],
+            )
+            before, after = learner.stake(space, begun.state), learner.stake(space, new)
+            if before is not None and after is not None:
+                stakes = after[0] - before[0]
+            moves = increments(learner.play(space, new), begun.played)
+        self._tell_natives(begun, count)
         decays = self._decays(begun, moves)
-        for leaf, place, move, decay in zip(leaves, places, moves, decays, strict=True):
+        for leaf, place, move in zip(leaves, places, moves, strict=True):
             lr: Any = leaf.group["lr"]
             if isinstance(lr, torch.Tensor):
                 lr = space.cast(lr, move).reshape(())
+            share = decays.get(id(leaf.group))
+            decay = None if share is None else space.cast(share, move)
             leaf.move(stepped(space, place, leaf.keeping, move, lr, decay, count))
-        numbers, parts = self.layout.flat(new, len(leaves))
+        numbers = self._end_natives(begun, count, decays)
+        if leaves:
+            numbers, parts = self.layout.flat(new, len(leaves))
+            for leaf, mine in zip(leaves, parts, strict=True):
+                for key, value in mine.items():
+                    leaf.put(key, value)
         for key, value in numbers.items():
             begun.numbers[key].copy_(value.reshape(1))
-        for leaf, mine in zip(leaves, parts, strict=True):
-            for key, value in mine.items():
-                leaf.put(key, value)
         return stakes
+
+    def _tell_natives(self, begun: Round, count: Count) -> None:
+        """Tell the compiled loops all that is known before anything changes."""
+        known = {f"total_{k}": number_of(x) for k, x in enumerate((begun.norm, *begun.totals))}
+        share = 0.0 if count.share is None else number_of(count.share)
+        for native in begun.natives:
+            lr = number_of(native.leaf.group["lr"])
+            native.given(**known, t=number_of(count.t), share=share, lr=lr, decay=0.0)
+
+    def _end_natives(
+        self, begun: Round, count: Count, decays: dict[int, torch.Tensor]
+    ) -> dict[str, torch.Tensor]:
+        """Change what is stepped by compiled loops; the new global numbers."""
+        numbers: dict[str, torch.Tensor] = {}
+        if not begun.natives or not number_of(count.finite):
+            return numbers
+        squares: dict[int, float] = {}
+        for native, weight in begun.natives.items():
+            group = native.leaf.group
+            native.given(decay=number_of(decays.get(id(group), 0.0)))
+            found, new = native.finish(self._near(begun), len(self.layout.numbers))
+            squares[id(group)] = squares.get(id(group), 0.0) + weight * found
+            numbers = dict(zip(self.layout.numbers, torch.from_numpy(new).unbind(), strict=True))
+        for k, group in enumerate(self.param_groups):
+            if id(group) in squares and id(group) not in decays:
+                self._note_stride(begun, k, squares[id(group)])
+        return numbers
+
+    def _near(self, begun: Round) -> bool:
+        return near(max(number_of(begun.numbers["g_max"]), number_of(begun.norm)))
 
     def _finite(self, rounds: list[Round]) -> torch.Tensor:
         """Whether the step counts: a number on the device, looked at only to raise."""
@@ -368,8 +464,8 @@ class RecursiveOptimizer(Optimizer):
         bad = {
             p: None
             for begun in rounds
-            for leaf, whole in zip(begun.leaves, begun.g, strict=True)
-            for p, g in zip(leaf.params, leaf.parted(whole), strict=True)
+            for leaf in (*begun.leaves, *(native.leaf for native in begun.natives))
+            for p, g in zip(leaf.params, leaf.parted(leaf.gradient(None)), strict=True)
             if not bool(torch.isfinite(g).all())
         }
         names = [self._name(p) for begun in rounds for p, _ in begun.moving if p in bad]
@@ -404,35 +500,61 @@ class RecursiveOptimizer(Optimizer):
             lag: Any = stepped(space, place, leaf.keeping, still, 1.0, None, count).lag
             leaf.put(LAG, lag)
 
-    def _decays(self, begun: Round, moves: list[torch.Tensor]) -> list[torch.Tensor | None]:
-        """For each leaf the share by which weight decay shrinks it, if any."""
-        shares: list[torch.Tensor | None] = [None] * len(moves)
-        decaying: list[tuple[dict[str, Any], list[int]]] = []
+    def _decays(self, begun: Round, moves: list[torch.Tensor]) -> dict[int, torch.Tensor]:
+        """For each group, by its id, the share by which weight decay shrinks it, if any."""
+        decaying: list[dict[str, Any]] = []
         sums: list[torch.Tensor] = []
         space, leaves = begun.space, begun.leaves
         # Where ranks hold different parameters, a group may have none here: it adds zeros.
         for k, group in enumerate(self.param_groups):
             here = [i for i, leaf in enumerate(leaves) if leaf.group is group]
+            natives = [native for native in begun.natives if native.leaf.group is group]
             decays = group["weight_decay"] != 0
-            if not here and not (decays and self.process_group is not None):
+            if not here and not decays:
                 continue
-            mine = [moves[i] for i in here]
-            weights = [1.0 if space.weights is None else space.weights[i] for i in here]
-            part = TorchSpace(space.device, weights, masks=[leaves[i].mask for i in here])
-            squares = part.dot(mine, mine) if here else part.number(0.0, moves[0])
-            size = part.number(
-                sum(weight * x.numel() for weight, x in zip(weights, mine, strict=True)), moves[0]
-            )
-            self._strides[k] = root_mean_square(NAMESPACE, squares, size) * group["lr"]
+            if not here and not natives and self.process_group is None:
+                continue
+            squares = torch.zeros((), dtype=space.scalar, device=space.device)
+            if here:
+                mine = [moves[i] for i in here]
+                part = space.of_some(here, ())
+                squares = squares + part.dot(mine, mine)
+            if natives and decays:
+                squares = squares + sum(
+                    begun.natives[native] * native.squares(self._near(begun)) for native in natives
+                )
+            if not (natives and not decays):  # else the last loop will know
+                self._note_stride(begun, k, squares)
             if decays:
-                decaying.append((group, here))
-                sums += [squares, size]
+                decaying.append(group)
+                sums += [squares, torch.full_like(squares, self._size(begun, group))]
         totals = space.total(*sums)
-        for k, (group, here) in enumerate(decaying):
-            share = decay_share(NAMESPACE, group["weight_decay"], totals[2 * k], totals[2 * k + 1])
-            for i in here:
-                shares[i] = space.cast(share, moves[i])
-        return shares
+        return {
+            id(group): decay_share(
+                NAMESPACE, group["weight_decay"], totals[2 * k], totals[2 * k + 1]
+            )
+            for k, group in enumerate(decaying)
+        }
+
+    def _size(self, begun: Round, group: dict[str, Any]) -> float:
+        """How many entries of a group this rank counts for."""
+        weights = begun.space.weights or [1.0] * len(begun.leaves)
+        eager = sum(
+            weight * leaf.point().numel()
+            for leaf, weight in zip(begun.leaves, weights, strict=True)
+            if leaf.group is group
+        )
+        return eager + sum(
+            weight * native.size
+            for native, weight in begun.natives.items()
+            if native.leaf.group is group
+        )
+
+    def _note_stride(self, begun: Round, k: int, squares: Any) -> None:
+        """Remember how far this step went, for `diagnostics`."""
+        group = self.param_groups[k]
+        size = begun.space.number(self._size(begun, group), None)
+        self._strides[k] = root_mean_square(NAMESPACE, squares, size) * group["lr"]
 
     # Rows on demand -------------------------------------------------------------------------
 

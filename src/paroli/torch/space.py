@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import SimpleNamespace
 
 import torch
@@ -63,6 +64,7 @@ class TorchSpace(Space):
         weights: for each leaf, the share of its sums that this rank should contribute.
         group: the ranks to add up over; None: this process is alone.
         masks: for each leaf, 0 where an entry stands for one that counts already; None: all count.
+        beside: this rank's parts of the same sums that come from elsewhere.
     """
 
     def __init__(
@@ -71,6 +73,7 @@ class TorchSpace(Space):
         weights: list[float] | None = None,
         group: dist.ProcessGroup | None = None,
         masks: list[torch.Tensor | None] | None = None,
+        beside: Sequence[Array] = (),
     ) -> None:
         # Apple's GPUs have no float64.
         super().__init__(NAMESPACE, torch.float32 if device.type == "mps" else torch.float64)
@@ -78,6 +81,13 @@ class TorchSpace(Space):
         self.weights = weights
         self.group = group
         self.masks = masks
+        self.beside = beside
+
+    def of_some(self, which: Sequence[int], beside: Sequence[Array]) -> TorchSpace:
+        """The space of some of the leaves, with what the others add to the sums."""
+        weights = None if self.weights is None else [self.weights[i] for i in which]
+        masks = None if self.masks is None else [self.masks[i] for i in which]
+        return TorchSpace(self.device, weights, self.group, masks, beside)
 
     def number(self, value: float, like: Array) -> Array:
         return torch.full((), value, dtype=self.scalar, device=self.device)
@@ -108,6 +118,8 @@ class TorchSpace(Space):
         return torch.stack(parts).sum() if len(parts) > 1 else parts[0]
 
     def total(self, *numbers: Array) -> tuple[Array, ...]:
+        if self.beside:
+            numbers = tuple(a + b for a, b in zip(numbers, self.beside, strict=True))
         if self.group is None or not numbers:
             return numbers
         together = torch.stack(numbers)

@@ -1,0 +1,264 @@
+"""One round of `paroli.core.inplace` as two or three loops over memory, traced from the core.
+
+The first loop takes the sums that a round needs before anything changes, the last one changes
+everything; between them, with weight decay, one more measures the increments.  Each is a C function
+
+.. code-block:: c
+
+    void loop(int64_t count, const int64_t *table, void *const *parts, const double *in,
+              double *out)
+
+over the rows of a table (address of a gradient, address of a point, place of the first entry in
+the arrays of the state, number of entries), with the global numbers in ``in``.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from paroli.core.compact import seed_of_round
+from paroli.core.inplace import (
+    Count,
+    Keeping,
+    Layout,
+    Place,
+    increments,
+    received,
+    stepped,
+    told,
+)
+from paroli.core.learner import Learner, reduce
+from paroli.native.build import load
+from paroli.native.c import FLOAT16, PRELUDE, Body
+from paroli.native.trace import (
+    NAMESPACE,
+    Node,
+    TraceSpace,
+    UntraceableError,
+    entry,
+    number,
+    place,
+    summand,
+)
+
+COLUMNS = 4
+"""Of a table: gradient, point, place, count."""
+STORED = {
+    "float32": ("float", "{}", "{}"),
+    "float64": ("double", "{}", "{}"),
+    "bfloat16": ("uint16_t", "from_bfloat16({})", "to_bfloat16({})"),
+    "float16": ("half", "(float){}", "(half){}"),
+}
+"""For each precision its C type, and how a value is read and written."""
+
+
+NEAR = "_near"
+NEAR_BOUND = 1e14
+"""Of gradients, so that the root of a sum of squares over 1e8 rounds is below 1e18."""
+FLAGS = ("-ffinite-math-only", "-fno-signed-zeros")
+"""Whether all is finite is decided before anything is changed."""
+
+
+class Form(NamedTuple):
+    """All that decides what the loops look like."""
+
+    learner: Learner
+    names: tuple[str, ...]
+    """Of the global numbers of the state."""
+    parts: tuple[tuple[str, str], ...]
+    """Names of the parts of a leaf's state, and the precision in which each is kept."""
+    gradient: str
+    point: str
+    computed: str
+    """Precisions."""
+    lag: str | None
+    lost: str | None
+    forms: tuple[tuple[str, str], ...]
+    lag_form: str
+    by_chance: bool
+    maximize: bool
+    scaled: bool
+    """Whether gradients are divided by ``scale``."""
+
+
+class Loops(NamedTuple):
+    """The compiled loops, and what they take and give."""
+
+    first: tuple[Any, Any]
+    measure: tuple[Any, Any]
+    last: tuple[Any, Any]
+    """Each for all magnitudes, and quicker for those that are `near`."""
+    sums: int
+    """How many totals the first loop prepares."""
+    inputs: tuple[str, ...]
+    """Names of the numbers that the last loop takes, in this order."""
+    arrays: tuple[str, ...]
+    """Names of the arrays of the state, in the order of ``parts``."""
+
+
+GIVEN = ("share", "t", "lr", "decay", "scale")
+"""Numbers beside those of the state and the totals."""
+
+
+def _trace(form: Form, layout: Layout) -> tuple[list[Node], Node, dict[str, Node], tuple[str, ...]]:
+    space, xp = TraceSpace(), NAMESPACE
+    computed = np.dtype(form.computed)
+    numbers = {name: number(name) for name in form.names}
+    parts = {name: entry(name, computed) for name, _ in form.parts}
+    keeping = Keeping(dict(form.forms), form.lag_form, form.point, form.by_chance)
+    g = received(
+        space, entry("gradient", computed), number("scale") if form.scaled else None, form.maximize
+    )
+    state = layout.nested(dict(numbers), [parts])
+    played = form.learner.play(space, state)
+    norm, totals = reduce(space, form.learner, played, [g])
+    sums = [summand(total) for total in space.totalled]
+    has_lag = form.lag is not None
+    # Who calls looks at the sums first, so that nothing here has to ask.
+    counts = Node("constant", (), "truth", np.bool_, True)
+    share = number("share") if has_lag else None
+    t = number("t")
+    count = Count(t, counts, share, seed_of_round(xp, t))
+    here = Place(
+        entry("point", computed),
+        entry("lag", computed) if has_lag else None,
+        entry("lost", computed) if form.lost else None,
+        place("i"),
+    )
+    new = told(
+        space,
+        form.learner,
+        layout,
+        state,
+        played,
+        [g],
+        norm,
+        totals,
+        count,
+        [keeping],
+        [here.number],
+    )
+    (move,) = increments(form.learner.play(space, new), played)
+    squares = summand(space.dot([move], [move]))
+    lr, decay = space.cast(number("lr"), move), space.cast(number("decay"), move)
+    there = stepped(space, here, keeping, move, lr, decay, count)
+    new_numbers, (new_parts,) = layout.flat(new, 1)
+    results = dict(new_parts) | {"point": there.x}
+    if there.lag is not None:
+        results["lag"] = there.lag
+    if there.lost is not None:
+        results["lost"] = there.lost
+    results |= {f"new {name}": new_numbers[name] for name in form.names}
+    return sums, squares, results, tuple(f"total_{k}" for k in range(len(sums)))
+
+
+def source(form: Form, layout: Layout) -> tuple[str, int, tuple[str, ...], tuple[str, ...]]:
+    """The C code of a form, how many sums it takes, and what it takes and gives (see `Loops`)."""
+    sums, squares, results, totals = _trace(form, layout)
+    stored = dict(form.parts)
+    if form.lag is not None:
+        stored["lag"] = form.lag
+    if form.lost is not None:
+        stored["lost"] = form.lost
+    inputs = (*totals, *form.names, *GIVEN)
+    expressions = {name: f"in[{k}]" for k, name in enumerate(inputs)}
+    wide = "float" if form.computed == "float32" else "double"
+    for name, precision in stored.items():
+        expressions[name] = f"({wide})" + STORED[precision][1].format(f"s_{name}[i]")
+    for name, precision in (("gradient", form.gradient), ("point", form.point)):
+        expressions[name] = f"({wide})" + STORED[precision][1].format(f"s_{name}[i]")
+    expressions["i"] = "(int32_t)(begin + i)"
+
+    def loop(
+        name: str, added: Sequence[Node], written: dict[str, Node], given: dict[str, Node]
+    ) -> str:
+        nodes = [*added, *written.values(), *given.values()]
+        body = Body(nodes, expressions)
+        sums_of = body.results[: len(added)]
+        values = dict(zip(written, body.results[len(added) :], strict=False))
+        given_values = body.results[len(added) + len(written) :]
+        text = " ".join(body.inside)
+        lines = [
+            f"void {name}(int64_t count, const int64_t *table, void *const *parts, "
+            "const double *in, double *out) {",
+            *body.before,
+            *(f"double sum_{k} = 0;" for k in range(len(added))),
+            f"for (int64_t row = 0; row < count; row++, table += {COLUMNS}) {{",
+            "const int64_t begin = table[2], n = table[3];",
+        ]
+        pointers = {"gradient": (form.gradient, "table[0]"), "point": (form.point, "table[1]")}
+        for k, (part, precision) in enumerate(stored.items()):
+            pointers[part] = (precision, f"({STORED[precision][0]} *)parts[{k}] + begin")
+        for part, (precision, where) in pointers.items():
+            if f"s_{part}[i]" in text or part in written:
+                kind = STORED[precision][0]
+                const = "" if part in written else "const "
+                lines.append(f"{const}{kind} *restrict s_{part} = ({kind} *)({where});")
+        reduction = ", ".join(f"sum_{k}" for k in range(len(added)))
+        lines += [
+            f"#pragma omp simd reduction(+: {reduction})" if added else "#pragma omp simd",
+            "for (int64_t i = 0; i < n; i++) {",
+            *body.inside,
+            *(f"sum_{k} += (double){value};" for k, value in enumerate(sums_of)),
+        ]
+        for part, value in values.items():
+            precision = pointers[part][0]
+            narrow = f"({value})" if precision == "float64" else f"((float){value})"
+            lines.append(f"s_{part}[i] = {STORED[precision][2].format(narrow)};")
+        lines += [
+            "}",
+            "}",
+            *(f"out[{k}] = sum_{k};" for k in range(len(added))),
+            *(f"out[{len(added) + k}] = {value};" for k, value in enumerate(given_values)),
+            "}",
+        ]
+        return "\n".join(lines)
+
+    written = {part: results[part] for part in (*stored, "point")}
+    given = {name: results[f"new {name}"] for name in form.names}
+    halves = "float16" in (form.gradient, form.point, *stored.values())
+    texts = [
+        loop("first", sums, {}, {}),
+        loop("measure", [squares], {}, {}),
+        loop("last", [squares], written, given),
+    ]
+    code = "\n".join(
+        [
+            PRELUDE,
+            FLOAT16 if halves else "",
+            *(near(text) for text in texts),
+            *texts,
+        ]
+    )
+    return code, len(sums), inputs, tuple(stored)
+
+
+def near(text: str) -> str:
+    """A loop over moderate magnitudes."""
+    return text.replace("(int64_t count", f"{NEAR}(int64_t count").replace(
+        "f_hypot(", "f_hypot_near("
+    )
+
+
+@cache
+def loops(form: Form, layout: Layout) -> Loops | None:
+    """The loops of a form, compiled; None: this learner's rounds are no straight lines."""
+    try:
+        code, sums, inputs, arrays = source(form, layout)
+    except UntraceableError:
+        return None
+    library = load("step", code, FLAGS)
+    signature: list[Any] = [ctypes.c_int64, *(ctypes.c_void_p,) * 4]
+
+    def both(name: str) -> tuple[Any, Any]:
+        functions = getattr(library, name), getattr(library, name + NEAR)
+        for function in functions:
+            function.argtypes, function.restype = signature, None
+        return functions
+
+    return Loops(both("first"), both("measure"), both("last"), sums, inputs, arrays)
