@@ -579,6 +579,8 @@ def test_hooks() -> None:
     assert torch.equal(mine["G"], torch.full_like(mine["G"], 7.0)), "a post-hook comes last"
     fresh.load_state_dict(saved)
     assert len(fresh._optimizer_load_state_dict_pre_hooks) == 1
+    opt.register_state_dict_pre_hook(lambda o: o.state.__setitem__("note", 1))
+    assert opt.state_dict()["state"]["note"] == 1, "hooks may put notes beside the parameters'"
 
 
 # Copies and checkpoints --------------------------------------------------------------------------
