@@ -113,6 +113,19 @@ def test_nothing_is_frozen_at_the_start(
     assert bool((p < 0.25).all())
 
 
+@pytest.mark.parametrize("rounding", ["compensated", "stochastic", "nearest"])
+def test_a_float16_parameter_stops_at_the_end_of_its_range_and_comes_back(rounding: Any) -> None:
+    """The wealth of a steady gradient passes 65504 within some hundred rounds."""
+    p = torch.nn.Parameter(torch.zeros(2, dtype=torch.float16))
+    opt = RecursiveOptimizer([p], rounding=rounding)
+    for sign, rounds in ((1, 300), (-1, 300)):
+        for _ in range(rounds):
+            p.grad = torch.tensor([sign, -sign], dtype=torch.float16)
+            opt.step()
+            assert bool(torch.isfinite(p).all())
+        assert p.tolist() == [-sign * 65504.0, sign * 65504.0]
+
+
 def test_what_is_wider_than_the_state_keeps_its_precision() -> None:
     p = torch.nn.Parameter(torch.full((DIMENSION,), 1 + 2.0**-40, dtype=torch.float64))
     opt = RecursiveOptimizer([p], state_dtype=torch.float32)

@@ -38,6 +38,8 @@ ONE, LARGEST = 127, 253
 DIGITS = {"bfloat16": 8, "float16": 11}
 LEAST = {"bfloat16": 1 + 7, "float16": ONE - 14}
 """The exponent, as float32 keeps it, below which the distance of neighbours stays as it is."""
+END = 65504.0
+"""The largest float16."""
 FORMS = ("whole", "single", "half", "bound")
 
 
@@ -90,11 +92,16 @@ def added(
     returned (Kahan).  With ``chances`` the sum is rounded up or down by them; without, to the
     nearest.
     """
+    # x stays as it is, to the bit: -0.0 + 0.0 is not -0.0, and what is carried, itself rounded,
+    # may tip a tie.
+    still = step == 0
     if kept_in not in DIGITS:
-        return x + step, lost
-    still = step == 0  # rounding what is carried, itself rounded, may tip a tie
+        return xp.where(still, x, x + step), lost
     whole = step if lost is None else step + lost
     total = x + whole
+    if kept_in == "float16":  # a bet may pass its end, and nothing comes back from inf
+        whole = xp.minimum(xp.maximum(whole, -END - x), END - x)
+        total = xp.clip(x + whole, -END, END)
     rounded = total if chances is None else by_chance(xp, total, chances, kept_in)
     rounded = xp.nearest(rounded, kept_in)
     if lost is not None:

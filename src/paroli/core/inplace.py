@@ -153,7 +153,7 @@ def stepped(
     x, lag, lost, number = place
     finite, seed = space.onto(count.finite, x), space.onto(count.seed, x)
     step = increment if decay is None else increment - decay * x
-    step = xp.where(finite, step * lr, -0.0)  # x + -0.0 is x to the bit, for x = -0.0 too
+    step = xp.where(finite, step * lr, 0.0)
     chances = None
     if keeping.by_chance and keeping.precision in DIGITS:
         chances = chance(xp, number, seed)

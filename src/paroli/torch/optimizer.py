@@ -918,6 +918,8 @@ class RecursiveOptimizer(Optimizer):
         found: dict[str, Any] = super().state_dict()
         found["state"] = {
             i: {key: value for key, value in own.items() if key not in (CLOCK, SINCE)}
+            if isinstance(own, dict)
+            else own  # what a hook has put beside the parameters' state
             for i, own in found["state"].items()
         }
         return found

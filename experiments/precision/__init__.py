@@ -1,0 +1,1 @@
+"""What fewer bits cost on real training, and what ``lr`` had better multiply."""
