@@ -50,7 +50,8 @@ class _Copies(Reduction):
         states = []
         for leaf_state, leaf_played, g in zip(state, played.inner, told.g, strict=True):
             norm, sums = reduce(space, self.learner, leaf_played, [g])
-            leaf_told = Told([g], norm, told.g_max)
+            g_max = space.cast(told.g_max, norm)  # as wide as the copies' own numbers are
+            leaf_told = Told([g], norm, g_max)
             states.append(self.learner.update(space, leaf_state, leaf_played, leaf_told, sums))
         return tuple(states)
 
