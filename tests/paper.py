@@ -420,9 +420,6 @@ class ConstrainedToBox(Algorithm):
     def worth(self) -> float:
         return self.inner.worth()
 
-    def average(self) -> Vector:
-        return self.inner.average()
-
 
 class ConstrainedToBall(Algorithm):
     """The unconstrained-to-constrained reduction on ‖w‖_p ≤ radius, p = 1 or 2.
@@ -464,9 +461,6 @@ class ConstrainedToBall(Algorithm):
 
     def worth(self) -> float:
         return self.inner.worth()
-
-    def average(self) -> Vector:
-        return self.inner.average()
 
 
 class ProjectedDescent(Algorithm):
@@ -531,9 +525,6 @@ class Wrapped(Algorithm):
     def worth(self) -> float:
         return self.inner.worth()
 
-    def average(self) -> Vector:
-        return self.inner.average()
-
 
 class Rescaled(Wrapped):
     """'Dealing with unknown bound on g_t'."""
@@ -545,6 +536,9 @@ class Rescaled(Wrapped):
     def receive(self, g: Vector, g_max: float) -> None:
         self.g_max = max(self.g_max, length(g, self.gradients))
         self.inner.receive(g, self.g_max)
+
+    def average(self) -> Vector:
+        return self.inner.average()
 
 
 class Momentum(Wrapped):

@@ -12,6 +12,8 @@ from paroli import (
     OnlineLearner,
     adagrad,
     averaged,
+    box,
+    constrained,
     diagonal,
     dimension_free,
     doubling,
@@ -291,6 +293,15 @@ def test_average_is_of_the_points_played() -> None:
         played.append(learner.point)
         learner.update(np.sign(learner.point))
     np.testing.assert_allclose(learner.average, np.mean(played, axis=0), rtol=1e-14)
+
+
+def test_no_average_of_points_that_were_not_played() -> None:
+    """Below what moves the point, `averaged` sees others than those that are played."""
+    for stack in (constrained(averaged(adagrad()), box(-0.2, 0.2)), momentum(averaged(adagrad()))):
+        learner = OnlineLearner(stack, np.zeros(1))
+        learner.update(np.ones(1))
+        with pytest.raises(AttributeError, match=re.escape(f"averaged({stack!r})")):
+            _ = learner.average
 
 
 def test_every_state_is_flat_arrays() -> None:
