@@ -85,8 +85,9 @@ class RecursiveOptimizer(Algorithm):
         g = g / g_max  # line 7
         self.wealth = self.wealth - g @ w  # line 8
         z = g / (1 - g @ v)  # line 9
-        if self.inner.accepts == 1.0:
-            z = z / 2  # Section 5: 'we rescale the gradients by a factor of 2'
+        # Section 5: 'we rescale the gradients by a factor of 2', for who accepts 1; the released
+        # code multiplies by 1 - betting_domain.
+        z = z * self.inner.accepts / 2
         self.inner.receive(z * g_max, g_max)  # line 10
 
     def announce(self, x: Vector) -> None:
@@ -198,7 +199,7 @@ class AuthorsScinol(Algorithm):
         self, d: int, epsilon: float, cap: float | None, rescale: bool, domain: float
     ) -> None:
         self.d, self.epsilon, self.cap, self.rescale = d, epsilon, cap, rescale
-        self.domain = domain
+        self.domain, self.accepts = domain, 2 * (1 - min(domain, 1 / 2))
         self.maximum = [SMALL_VALUE for i in range(d)]
         self.reward = [0.0 for i in range(d)]
         self.sum_squares = [SMALL_VALUE for i in range(d)]
@@ -239,6 +240,7 @@ class AuthorsOnsBet(Algorithm):
         self, d: int, epsilon: float, eta: float | None, tau: float, domain: float
     ) -> None:
         self.d, self.domain = d, domain
+        self.accepts = 2 * (1 - min(domain, 1 / 2))
         self.eta = newton_rate(domain) if eta is None else eta
         self.wealth = [epsilon for i in range(d)]
         self.maximum = [SMALL_VALUE for i in range(d)]
@@ -418,9 +420,6 @@ class ConstrainedToBox(Algorithm):
     def worth(self) -> float:
         return self.inner.worth()
 
-    def average(self) -> Vector:
-        return self.inner.average()
-
 
 class ConstrainedToBall(Algorithm):
     """The unconstrained-to-constrained reduction on ‖w‖_p ≤ radius, p = 1 or 2.
@@ -462,9 +461,6 @@ class ConstrainedToBall(Algorithm):
 
     def worth(self) -> float:
         return self.inner.worth()
-
-    def average(self) -> Vector:
-        return self.inner.average()
 
 
 class ProjectedDescent(Algorithm):
@@ -529,9 +525,6 @@ class Wrapped(Algorithm):
     def worth(self) -> float:
         return self.inner.worth()
 
-    def average(self) -> Vector:
-        return self.inner.average()
-
 
 class Rescaled(Wrapped):
     """'Dealing with unknown bound on g_t'."""
@@ -543,6 +536,9 @@ class Rescaled(Wrapped):
     def receive(self, g: Vector, g_max: float) -> None:
         self.g_max = max(self.g_max, length(g, self.gradients))
         self.inner.receive(g, self.g_max)
+
+    def average(self) -> Vector:
+        return self.inner.average()
 
 
 class Momentum(Wrapped):

@@ -12,6 +12,8 @@ from paroli import (
     OnlineLearner,
     adagrad,
     averaged,
+    box,
+    constrained,
     diagonal,
     dimension_free,
     doubling,
@@ -71,10 +73,13 @@ def test_a_list_of_leaves_plays_as_one_array_does(stack: Learner, dtype: type) -
     assert together.point.dtype == dtype
 
 
-def test_an_array_in_an_array_out() -> None:
-    learner = OnlineLearner(diagonal(), np.ones((2, 3)))
-    learner.update(np.full((2, 3), 0.5))
-    assert learner.point.shape == (2, 3)
+@pytest.mark.parametrize("shape", [(2, 3), (1,), ()])
+def test_an_array_in_an_array_out(shape: tuple[int, ...]) -> None:
+    learner = OnlineLearner(averaged(diagonal()), np.ones(shape))
+    learner.update(np.full(shape, 0.5))
+    for out in (learner.point, learner.average):
+        assert type(out) is np.ndarray
+        assert out.shape == shape
 
 
 @pytest.mark.parametrize("stack", STACKS, ids=repr)
@@ -125,6 +130,12 @@ def test_the_plain_dict_is_plain() -> None:
         (lambda d: d["start"].__setitem__(0, np.zeros(4)), "leaf 0: expected shape"),
         (lambda d: d["state"].pop("log_wealth"), "log_wealth"),
         (lambda d: d["state"].update({"inner.0.A": np.zeros(2)}), "inner.0.A: expected shape"),
+        (
+            lambda d: d["state"].update({"inner.0.A": np.array([5.0, np.nan, 5.0])}),
+            "inner.0.A, has 1 entries that are NaN or inf",
+        ),
+        (lambda d: d["state"].update(log_wealth=np.array(np.inf)), "log_wealth, has 1 entries"),
+        (lambda d: d["start"].__setitem__(0, np.full(3, np.nan)), "leaf 0, has 3 entries"),
         (
             lambda d: d["state"].update({"inner.0.A": np.zeros(3, np.float32)}),
             "inner.0.A: expected float64, got float32",
@@ -282,6 +293,15 @@ def test_average_is_of_the_points_played() -> None:
         played.append(learner.point)
         learner.update(np.sign(learner.point))
     np.testing.assert_allclose(learner.average, np.mean(played, axis=0), rtol=1e-14)
+
+
+def test_no_average_of_points_that_were_not_played() -> None:
+    """Below what moves the point, `averaged` sees others than those that are played."""
+    for stack in (constrained(averaged(adagrad()), box(-0.2, 0.2)), momentum(averaged(adagrad()))):
+        learner = OnlineLearner(stack, np.zeros(1))
+        learner.update(np.ones(1))
+        with pytest.raises(AttributeError, match=re.escape(f"averaged({stack!r})")):
+            _ = learner.average
 
 
 def test_every_state_is_flat_arrays() -> None:

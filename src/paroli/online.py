@@ -140,6 +140,7 @@ class OnlineLearner:
             raise ValueError(f"the saved state has {len(start)} leaves, not {len(self._start)}")
         for i, (old, new) in enumerate(zip(self._start, start, strict=True)):
             _check_fits(f"saved start, {self._name(i)}", new, old.shape, old.dtype)
+            _check_finite(f"saved start, {self._name(i)}", new)
         expected = flatten(self.learner.init(NUMPY, self._start))
         if state.keys() != expected.keys():
             odd = sorted(state.keys() ^ expected.keys())
@@ -147,6 +148,7 @@ class OnlineLearner:
         for path, part in expected.items():
             part = np.asarray(part)
             _check_fits(f"saved state, {path}", state[path], part.shape, part.dtype)
+            _check_finite(f"saved state, {path}", state[path])
         self._start = [np.array(leaf) for leaf in start]
         self._played = None
         self._state = unflatten(
@@ -170,8 +172,9 @@ class OnlineLearner:
         return f"leaf {i}" if self._is_list else "the array"
 
     def _shaped(self, w: list[FloatArray]) -> Point:
+        # NumPy makes a number of the sum of two arrays of shape (), and a number is no array.
         points: list[FloatArray] = [
-            start + leaf for start, leaf in zip(self._start, w, strict=True)
+            np.asarray(start + leaf) for start, leaf in zip(self._start, w, strict=True)
         ]
         return points if self._is_list else points[0]
 
@@ -194,14 +197,7 @@ class OnlineLearner:
 
     def _refuse_nonfinite(self, what: str, leaves: list[FloatArray]) -> None:
         for i, leaf in enumerate(leaves):
-            finite = np.isfinite(leaf)
-            if not finite.all():
-                where = tuple(int(k) for k in np.argwhere(~finite)[0])
-                bad = leaf[where]
-                raise ValueError(
-                    f"{what}, {self._name(i)}, has {np.count_nonzero(~finite)} entries that are "
-                    f"NaN or inf (the first is {bad} at index {where}); nothing was changed"
-                )
+            _check_finite(f"{what}, {self._name(i)}", leaf)
 
     def _tamed(self, leaves: list[FloatArray]) -> list[FloatArray]:
         """Finite gradients whose sums would not be: scaled back by a power of two."""
@@ -220,6 +216,16 @@ def _check_fits(what: str, leaf: Any, shape: tuple[int, ...], dtype: np.dtype[An
         )
     if leaf.shape != shape:
         raise ValueError(f"{what}: expected shape {shape}, got {leaf.shape}")
+
+
+def _check_finite(what: str, leaf: FloatArray) -> None:
+    finite = np.isfinite(leaf)
+    if not finite.all():
+        where = tuple(int(k) for k in np.argwhere(~finite)[0])
+        raise ValueError(
+            f"{what}, has {np.count_nonzero(~finite)} entries that are NaN or inf (the first is "
+            f"{leaf[where]} at index {where}); nothing was changed"
+        )
 
 
 def _checked_start(name: str, given: Any) -> FloatArray:

@@ -37,6 +37,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from numbers import Real
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -1178,7 +1179,7 @@ def _tolerance(given: npt.ArrayLike) -> float:
 
 
 def _matrix(name: str, given: npt.ArrayLike, shape: tuple[int, ...] | None = None) -> FloatArray:
-    array: FloatArray = np.asarray(given, dtype=np.float64)
+    array = _real(name, given)
     if array.ndim != 2 or array.shape[1] == 0:
         hint = f", so {name}.reshape(-1, 1) for one coordinate" if array.ndim == 1 else ""
         raise ValueError(f"{name}: expected shape (T, d), one row a round, got {array.shape}{hint}")
@@ -1188,13 +1189,19 @@ def _matrix(name: str, given: npt.ArrayLike, shape: tuple[int, ...] | None = Non
 
 
 def _vector(name: str, given: npt.ArrayLike, g: FloatArray) -> FloatArray:
-    array: FloatArray = np.asarray(given, dtype=np.float64)
+    array = _real(name, given)
     if array.shape != (g.shape[1],):
         raise ValueError(
             f"{name}: expected one number for each of the gradients' {g.shape[1]} coordinates, "
             f"shape {(g.shape[1],)}, got {array.shape}"
         )
     return _finite(name, array)
+
+
+def _real(name: str, given: npt.ArrayLike) -> FloatArray:
+    if np.iscomplexobj(given):
+        raise TypeError(f"{name}: expected real numbers, got {np.asarray(given).dtype}")
+    return np.asarray(given, dtype=np.float64)
 
 
 def _finite(name: str, array: FloatArray) -> FloatArray:
@@ -1275,11 +1282,18 @@ def _checked_balance(A: float, B: float, C: float, D: float) -> float:
     return float(_log(B))
 
 
+def _check_number(name: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"{name}: expected a number, got {value!r}")
+
+
 def _check_positive(name: str, value: float) -> None:
+    _check_number(name, value)
     if not (math.isfinite(value) and value > 0):
         raise ValueError(f"{name}: expected a finite number above 0, got {value!r}")
 
 
 def _check_nonnegative(name: str, value: float) -> None:
+    _check_number(name, value)
     if not (math.isfinite(value) and value >= 0):
         raise ValueError(f"{name}: expected a finite number of at least 0, got {value!r}")

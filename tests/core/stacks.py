@@ -121,7 +121,7 @@ NEST: list[Learner] = [
     recursive(perleaf(diagonal())),
     momentum(rescaled(perleaf(recursive(diagonal())))),
     percoordinate(momentum(rescaled(recursive(ftrl())), decay=0.9)),
-    percoordinate(constrained(averaged(descent()), ball(0.5, norm=2))),
+    percoordinate(averaged(constrained(descent(), ball(0.5, norm=2)))),
     percoordinate(dimension_free(doubling())),
     constrained(rescaled(dimension_free(recursive(newton()))), ball(0.4, norm=2)),
     constrained(rescaled(recursive(diagonal())), box(-0.2, 0.1)),

@@ -7,14 +7,16 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
 
+from paroli import OnlineLearner
 from paroli.core import skeleton
-from paroli.core.learner import Learner
+from paroli.core.learner import Learner, State, flatten
 from tests.core.oracles import BUILDERS
-from tests.core.spaces import LIBRARIES, Library
+from tests.core.spaces import LIBRARIES, Library, split
 from tests.core.stacks import (
     CLASSES,
     LEAVES,
@@ -40,6 +42,22 @@ def test_every_shipped_learner_is_played() -> None:
     assert made == set(CLASSES)
     played = " ".join(map(repr, STACKS))
     assert [cls.__name__ for cls in CLASSES if f"{cls.__name__}(" not in played] == []
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("stack", STACKS, ids=repr)
+def test_a_round_changes_no_shape_and_no_dtype(stack: Learner, dtype: type) -> None:
+    """What compiled loops ask of a state, and what a saved one is checked for."""
+    learner = OnlineLearner(stack, [np.zeros(shape, dtype) for shape in SHAPES])
+    before = signature(learner.state)
+    for g in stream(3, 0).astype(dtype):
+        learner.update(split(g, SHAPES))
+    assert signature(learner.state) == before
+    assert {leaf.dtype for leaf in learner.point} == {np.dtype(dtype)}
+
+
+def signature(state: State) -> dict[str, tuple[np.dtype[Any], tuple[int, ...]]]:
+    return {path: (part.dtype, part.shape) for path, part in flatten(state).items()}
 
 
 @pytest.fixture(scope="module")

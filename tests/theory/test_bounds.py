@@ -350,6 +350,24 @@ def test_prefixes_are_whole_numbers() -> None:
             theory.regret(ONE, ONE, [1.0], rounds=rounds)  # type: ignore[arg-type]
 
 
+def test_complex_numbers_are_refused() -> None:
+    for name, arguments in (
+        ("gradients", (1j * ONE, ONE, [1.0])),
+        ("points", (ONE, 1j * ONE, [1.0])),
+        ("comparator", (ONE, ONE, [1j])),
+    ):
+        with pytest.raises(TypeError, match=f"{name}: expected real numbers, got complex128"):
+            theory.regret(*arguments)
+
+
+@pytest.mark.parametrize("value", ["1", None, True])
+def test_settings_are_numbers(value: Any) -> None:
+    with pytest.raises(TypeError, match="epsilon: expected a number, got"):
+        theory.diagonal_bound(ONE, [0.5], epsilon=value, eta=0.5)
+    with pytest.raises(TypeError, match="inner_epsilon: expected a number, got"):
+        theory.nearly_linear_bound(ONE, [0.5], 1.0, inner_epsilon=value, inner_G=1.0)
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_rounding_at_the_edge_is_not_refused(dtype: Any) -> None:
     """Gradients brought to length 1 by division are a few units in the last place off."""

@@ -860,3 +860,15 @@ def test_wealth_beyond_every_float_is_still_known(dtype: Any) -> None:
         learner.update(-g)
     assert np.isfinite(learner.point).all()
     assert learner.log_wealth == pytest.approx(10_000 * math.log(1.5), rel=0.1)
+
+
+@pytest.mark.parametrize("brick", [doubling(), scinol2(), skeleton()], ids=repr)
+def test_wealths_beyond_every_float_are_still_added_up(brick: Learner) -> None:
+    """The same where every coordinate has books of its own."""
+    learner = OnlineLearner(brick, start=np.zeros(3, dtype=np.float32))
+    for _ in range(10_000):
+        learner.update(np.ones(3, dtype=np.float32))
+    books = float(learner.state[0].log_wealth[0])
+    assert books > math.log(np.finfo(np.float32).max)
+    assert learner.log_wealth == pytest.approx(books + math.log(3), rel=1e-6)
+    assert np.isfinite(learner.point).all()

@@ -167,6 +167,8 @@ class constrained(Reduction):
     def radius(self) -> float:
         return self.domain.radius
 
+    average = Learner.average  # one below is of other points than those that are played
+
     @property
     def measures(self) -> bool:
         return False

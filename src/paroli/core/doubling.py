@@ -85,3 +85,6 @@ class doubling(Coordinatewise):
 
     def wealth_leaf(self, xp: Any, state: DoublingState) -> Array:
         return staked(xp, state.log_wealth)
+
+    def log_wealth_leaf(self, xp: Any, state: DoublingState) -> Array:
+        return state.log_wealth

@@ -145,3 +145,6 @@ class scinol2(Coordinatewise):
 
     def wealth_leaf(self, xp: Any, state: Scinol2State) -> Array:
         return staked(xp, state.log_wealth)
+
+    def log_wealth_leaf(self, xp: Any, state: Scinol2State) -> Array:
+        return state.log_wealth

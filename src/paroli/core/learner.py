@@ -176,6 +176,10 @@ class Coordinatewise(Learner):
         """The wealth of each coordinate, for learners that bet."""
         raise AttributeError(f"{self!r} does not bet: it has no wealth")
 
+    def log_wealth_leaf(self, xp: Any, state: State) -> Array:
+        """Its logarithm: for learners that keep it, since the wealth itself may have no float."""
+        return xp.log(self.wealth_leaf(xp, state))
+
     def announce_leaf(self, xp: Any, state: State, x: Array) -> State:
         """See `Learner.announce`."""
         return state
@@ -200,8 +204,7 @@ class Coordinatewise(Learner):
         return tuple(self.announce_leaf(space.xp, s, a) for s, a in zip(state, x, strict=True))
 
     def log_wealth(self, space: Space, state: State) -> Array:
-        wealths = [self.wealth_leaf(space.xp, leaf) for leaf in state]
-        return space.xp.log(norms.norm(space, wealths, 1.0))
+        return norms.log_total(space, [self.log_wealth_leaf(space.xp, leaf) for leaf in state])
 
 
 class Reduction(Learner):

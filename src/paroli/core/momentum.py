@@ -55,6 +55,8 @@ class momentum(Reduction):
         super().__post_init__()
         check_number("momentum", "decay", self.decay, low=0.0, high=1.0)
 
+    average = Learner.average  # one below is of other points than those that are played
+
     @property
     def measures(self) -> bool:
         return True

@@ -29,13 +29,27 @@ def absolute_sum(space: Space, g: Leaves) -> Array:
     return space.add_up([space.xp.abs(leaf) for leaf in g])
 
 
+def maximum(space: Space, leaves: Leaves) -> Array:
+    """The largest entry over all leaves and devices."""
+    result = space.max(leaves[0])
+    for leaf in leaves[1:]:
+        result = space.xp.maximum(result, space.max(leaf))
+    return space.largest(result)
+
+
 def largest_entry(space: Space, g: Leaves) -> Array:
     """‖g‖_∞ over all leaves and devices."""
-    xp = space.xp
-    result = space.max(xp.abs(g[0]))
-    for leaf in g[1:]:
-        result = xp.maximum(result, space.max(xp.abs(leaf)))
-    return space.largest(result)
+    return maximum(space, [space.xp.abs(leaf) for leaf in g])
+
+
+def log_total(space: Space, logs: Leaves) -> Array:
+    """The logarithm of the sum, over all leaves and devices, of what these are the logarithms of.
+
+    It stays finite where the sum has left the range of a float.
+    """
+    m = maximum(space, logs)
+    shares = [space.xp.exp(log - space.cast(m, log)) for log in logs]
+    return m + space.xp.log(space.total(space.add_up(shares))[0])
 
 
 def norm(space: Space, g: Leaves, p: float) -> Array:

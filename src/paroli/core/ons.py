@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 from paroli.core.constrained import clip, truncated
 from paroli.core.learner import Coordinatewise, check_number
 from paroli.core.newton import newton_rate, newton_step
-from paroli.core.scinol import TINY
+from paroli.core.scinol import TINY, released_limit
 from paroli.core.space import Array
 from paroli.core.wealth import HALF, log_loss_gradient
 
@@ -66,6 +66,10 @@ class ons(Coordinatewise):
     @property
     def radius(self) -> float:
         return self.domain
+
+    @property
+    def limit(self) -> float:
+        return released_limit(self.domain)
 
     def init_leaf(self, xp: Any, leaf: Array) -> OnsState:
         wealth, M = xp.full_like(leaf, self.epsilon), xp.full_like(leaf, TINY)

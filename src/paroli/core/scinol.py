@@ -44,6 +44,14 @@ TINY = 1e-8
 """The authors' SMALL_VALUE: where their M and S² start, so that nothing divides by zero."""
 
 
+def released_limit(domain: float) -> float:
+    """The limit by which Algorithm 1 sends (1 - domain) · z, as the authors' code does.
+
+    That is the most that keeps it within g_max, for ‖z‖⋆ ≤ g_max / (1 - domain).
+    """
+    return 2 * (1 - min(domain, HALF))
+
+
 class ScinolState(NamedTuple):
     """What the next round needs, one entry for each coordinate."""
 
@@ -79,6 +87,10 @@ class scinol(Coordinatewise):
     @property
     def radius(self) -> float:
         return self.domain
+
+    @property
+    def limit(self) -> float:
+        return released_limit(self.domain)
 
     @property
     def bounds(self) -> tuple[str, ...]:

@@ -50,7 +50,8 @@ class _Copies(Reduction):
         states = []
         for leaf_state, leaf_played, g in zip(state, played.inner, told.g, strict=True):
             norm, sums = reduce(space, self.learner, leaf_played, [g])
-            leaf_told = Told([g], norm, told.g_max)
+            g_max = space.cast(told.g_max, norm)  # as wide as the copies' own numbers are
+            leaf_told = Told([g], norm, g_max)
             states.append(self.learner.update(space, leaf_state, leaf_played, leaf_told, sums))
         return tuple(states)
 
@@ -66,13 +67,9 @@ class _Copies(Reduction):
         return [self.learner.average(space, leaf_state)[0] for leaf_state in state]
 
     def log_wealth(self, space: Space, state: State) -> Array:
-        xp = space.xp
-        logs = [self.learner.log_wealth(self._space(space), leaf_state) for leaf_state in state]
-        m = space.max(logs[0])
-        for log in logs[1:]:
-            m = xp.maximum(m, space.max(log))
-        m = space.largest(m)
-        return m + xp.log(norms.norm(space, [xp.exp(log - m) for log in logs], 1.0))
+        copies = self._space(space)
+        logs = [self.learner.log_wealth(copies, leaf_state) for leaf_state in state]
+        return norms.log_total(space, logs)
 
 
 @dataclass(frozen=True)

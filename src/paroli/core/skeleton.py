@@ -76,3 +76,6 @@ class skeleton(Coordinatewise):
 
     def wealth_leaf(self, xp: Any, state: SkeletonState) -> Array:
         return staked(xp, state.log_wealth)
+
+    def log_wealth_leaf(self, xp: Any, state: SkeletonState) -> Array:
+        return state.log_wealth
