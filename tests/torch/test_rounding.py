@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 import torch
 
-from paroli.torch import RecursiveOptimizer
 from paroli.core.compact import added, chance, seed_of_round
+from paroli.torch import RecursiveOptimizer
 from paroli.torch.space import NAMESPACE
 
 DIMENSION = 16
