@@ -63,15 +63,17 @@ def load(name: str, source: str, flags: Sequence[str] = ()) -> ctypes.CDLL:
     for folder in _folders():
         path = folder / f"{name}-{key}.so"
         try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if not _ours_alone(folder):
+                continue
             if not path.is_file():
-                folder.mkdir(parents=True, exist_ok=True)
                 _compile(command, source, flags, path)
             return ctypes.CDLL(str(path))
         except OSError:  # not writable, or not executable from there
             continue
     raise NoCompilerError(
         "paroli: no folder to keep compiled code in: set PAROLI_CACHE to one that can be written "
-        "and executed from"
+        "and executed from, and that nobody else can write to"
     )
 
 
@@ -82,6 +84,12 @@ def available() -> bool:
     except NoCompilerError:
         return False
     return True
+
+
+def _ours_alone(folder: Path) -> bool:
+    """Whether nobody else can have put anything there: what is loaded is run."""
+    seen = folder.stat()
+    return seen.st_uid in (os.getuid(), 0) and not seen.st_mode & 0o022
 
 
 def _compile(command: Sequence[str], source: str, flags: Sequence[str], path: Path) -> None:

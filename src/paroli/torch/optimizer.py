@@ -213,6 +213,11 @@ class RecursiveOptimizer(Optimizer):
         self.state_dtype = state_dtype
         self.rounding = rounding
         self.process_group = process_group
+        if foreach and fused:
+            raise ValueError(
+                "RecursiveOptimizer: foreach=True asks for torch's operators and fused=True for "
+                "compiled loops: choose one, or leave both None"
+            )
         if foreach and (wealth == "tensor" or not self.layout.joinable):
             raise ValueError(
                 "RecursiveOptimizer: foreach=True, but with wealth='tensor' or an inner learner "
@@ -323,8 +328,8 @@ class RecursiveOptimizer(Optimizer):
         native = native_leaf(leaf, self.learner, self.layout, scale is not None)
         if native is None and asked:
             raise RuntimeError(
-                f"RecursiveOptimizer: fused=True, but {self._name(leaf.params[0])} cannot be "
-                f"stepped in compiled loops: {why_not(leaf)}; leave fused None"
+                f"RecursiveOptimizer: fused=True, but parameter {self._name(leaf.params[0])} "
+                f"cannot be stepped in compiled loops: {why_not(leaf)}; leave fused None"
             )
         return native
 
@@ -335,13 +340,15 @@ class RecursiveOptimizer(Optimizer):
         scale: torch.Tensor | None,
     ) -> tuple[torch.Tensor, ...]:
         """What the leaves in compiled loops add to the sums of the round."""
+        if not natives:
+            return ()
         found: Any = 0.0
         known = {name: number_of(numbers[name]) for name in self.layout.numbers}
         for native, weight in natives.items():
             native.point_out()
             native.given(**known, scale=1.0 if scale is None else number_of(scale))
             found = found + weight * native.sums(near(known["g_max"]))
-        return tuple(torch.from_numpy(found).unbind()) if natives else ()
+        return tuple(torch.from_numpy(found).unbind())
 
     def _nested(self, numbers: dict[str, torch.Tensor], leaves: Sequence[Leaf]) -> State:
         parts = [{key: leaf.read(key) for key in self.layout.parts} for leaf in leaves]
@@ -355,7 +362,8 @@ class RecursiveOptimizer(Optimizer):
             return None
         rounds = self.state[some][ROUNDS]
         space = TorchSpace(rounds.device)
-        t, count = counted(space.xp, rounds.reshape(()), self.average, finite.to(rounds.device))
+        before = rounds.reshape(()).clone()
+        t, count = counted(space.xp, before, self.average, finite.to(rounds.device))
         rounds.copy_(t.reshape(1))
         return count
 
@@ -411,6 +419,8 @@ class RecursiveOptimizer(Optimizer):
 
     def _tell_natives(self, begun: Round, count: Count) -> None:
         """Tell the compiled loops all that is known before anything changes."""
+        if not begun.natives:
+            return
         known = {f"total_{k}": number_of(x) for k, x in enumerate((begun.norm, *begun.totals))}
         share = 0.0 if count.share is None else number_of(count.share)
         for native in begun.natives:
@@ -757,19 +767,20 @@ class RecursiveOptimizer(Optimizer):
 
     def _init_parts(self, params: list[torch.Tensor]) -> dict[str, torch.Tensor]:
         """The state of parameters before their first round, end to end."""
-        first = local(params[0])
-        shape = first.shape
-        if len(params) > 1:
-            shape = torch.Size([sum(local(p).numel() for p in params)])
-        leaf = torch.zeros(shape, dtype=self._computed_in(params[0]), device=first.device)
+        first, computed_in = local(params[0]), self._computed_in(params[0])
+        if len(params) == 1:
+            leaf = torch.zeros_like(first, dtype=computed_in)  # in the same order of memory
+        else:
+            count = sum(local(p).numel() for p in params)
+            leaf = torch.zeros(count, dtype=computed_in, device=first.device)
         parts = {
             key: part.to(self._kept_in(params[0], key))
             for key, part in self.layout.init_leaf(TorchSpace(first.device), leaf).items()
         }
         if self.average is not None:
-            parts[LAG] = torch.zeros(shape, dtype=self._lag_in(first), device=first.device)
+            parts[LAG] = torch.zeros_like(leaf, dtype=self._lag_in(first))
         if first.dtype in HALF_PRECISION and self.rounding == "compensated":
-            parts[LOST] = torch.zeros(shape, dtype=first.dtype, device=first.device)
+            parts[LOST] = torch.zeros_like(leaf, dtype=first.dtype)
         return parts
 
     def _store(self, bucket: Unit, parts: dict[str, torch.Tensor]) -> None:
