@@ -823,7 +823,13 @@ def test_a_million_rounds_of_the_same_gradient(brick: Learner, dtype: Any) -> No
     saved = learner.state_dict()
     for path, part in saved["state"].items():
         name = path.rsplit(".", 1)[-1]
-        factor = {"S": math.sqrt(200), "M": 1.0, "g_max": 1.0, "beta": 1 / 200}.get(name, 200.0)
+        factor = {
+            "S": math.sqrt(200),
+            "x": math.sqrt(200),
+            "M": 1.0,
+            "g_max": 1.0,
+            "beta": 1 / 200,
+        }.get(name, 200.0)
         saved["state"][path] = np.asarray(part * factor, dtype=part.dtype)
     learner.load_state_dict(saved)
     for sign in (1, -1):

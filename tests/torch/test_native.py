@@ -95,8 +95,8 @@ def test_the_same_in_fewer_bits(dtype: torch.dtype, rounding: Any, settings: Any
     fused, eager = (played(f, dtype, 1, rounding=rounding, **settings) for f in (True, False))
     step = torch.finfo(dtype if dtype != torch.float32 else torch.bfloat16).eps
     for p, q in zip(fused[0], eager[0], strict=True):
-        for key, value in {"x": p, **fused[1].state[p]}.items():
-            other = q if key == "x" else eager[1].state[q][key]
+        for key, value in {"point": p, **fused[1].state[p]}.items():
+            other = q if key == "point" else eager[1].state[q][key]
             different = (value != other).double().mean() if value.numel() else 0.0
             if value.dtype not in (torch.float32, torch.float64):
                 assert different < 0.01, key

@@ -638,9 +638,10 @@ def test_state_has_its_own_dtype_across_checkpoints() -> None:
     run(a, half, range(5))
     own = {key: value.dtype for key, value in a.state[half[0]].items()}
     assert own == {
+        "x": torch.bfloat16,
         "wealth": torch.float32,
         "M": torch.bfloat16,
-        "S": torch.float32,
+        "S": torch.bfloat16,
         "G": torch.float32,
         "lag": torch.bfloat16,
         "lost": torch.bfloat16,
@@ -748,11 +749,11 @@ def test_a_step_in_eval_mode_is_an_error() -> None:
         ({}, torch.float32, 16),
         ({"average": False}, torch.float32, 14),
         ({"average": uniform()}, torch.float32, 18),
-        ({"state_dtype": torch.float32}, torch.float32, 20),
+        ({"state_dtype": torch.float32}, torch.float32, 24),
         ({"average": False, "momentum": 0.9}, torch.float32, 18),
         ({}, torch.bfloat16, 18),
         ({"rounding": "stochastic", "average": False}, torch.bfloat16, 14),
-        ({"state_dtype": torch.bfloat16, "average": False}, torch.float32, 8),
+        ({"state_dtype": torch.bfloat16, "average": False}, torch.float32, 10),
     ],
     ids=repr,
 )

@@ -12,8 +12,9 @@ A number that is kept in that many digits already stays as it is, whatever u.  T
 of where a number stands and of the round: copies of a number are rounded alike, on every rank and
 in every run.
 
-Two of the `FORMS` have bfloat16's digits: ``half`` is rounded by chance, ``bound`` up, so that what
-a number bounds stays bounded.  ``single`` is the nearest float32 of a number that has more.
+Three of the `FORMS` have bfloat16's digits: ``half`` is rounded by chance, ``bound`` up, so that
+what a number bounds stays bounded, ``near`` to the nearest: for what does not add up over rounds.
+``single`` is the nearest float32 of a number that has more.
 
 >>> import numpy as np
 >>> from paroli.core.space import NUMPY
@@ -40,7 +41,9 @@ LEAST = {"bfloat16": 1 + 7, "float16": ONE - 14}
 """The exponent, as float32 keeps it, below which the distance of neighbours stays as it is."""
 END = 65504.0
 """The largest float16."""
-FORMS = ("whole", "single", "half", "bound")
+FORMS = ("whole", "single", "half", "bound", "near")
+
+NEAREST = {"single": "float32", "near": "bfloat16"}
 
 
 def chance(xp: Any, place: Array, seed: Array) -> Array:
@@ -76,8 +79,8 @@ def compact(xp: Any, x: Array, form: str, place: Array, seed: Array) -> Array:
     """A number as one of the `FORMS` keeps it."""
     if form == "whole":
         return x
-    if form == "single":
-        return xp.nearest(x, "float32")
+    if form in NEAREST:
+        return xp.nearest(x, NEAREST[form])
     if form == "bound":
         return upwards(xp, x)
     return by_chance(xp, x, chance(xp, place, seed), "bfloat16")

@@ -83,9 +83,12 @@ class Learner(ABC):
         return False
 
     @property
-    def bounds(self) -> tuple[str, ...]:
-        """The parts of a leaf's state that bound others from above, and may be rounded up."""
-        return ()
+    def lean_forms(self) -> dict[str, str]:
+        """The parts of a leaf's state of which a few digits will do, and how they may be kept.
+
+        By the names of `paroli.core.compact`.
+        """
+        return {}
 
     # Functions ------------------------------------------------------------------------------
 
@@ -243,8 +246,8 @@ class Reduction(Learner):
         return self.learner.lazy
 
     @property
-    def bounds(self) -> tuple[str, ...]:
-        return self.learner.bounds
+    def lean_forms(self) -> dict[str, str]:
+        return self.learner.lean_forms
 
     def play(self, space: Space, state: State) -> Played:
         inner = self.learner.play(space, state.inner)

@@ -90,8 +90,8 @@ class recursive(Learner):
         return self.inner.lazy
 
     @property
-    def bounds(self) -> tuple[str, ...]:
-        return self.inner.bounds
+    def lean_forms(self) -> dict[str, str]:
+        return self.inner.lean_forms
 
     def init(self, space: Space, like: Leaves) -> RecursiveState:
         log_epsilon = space.number(math.log(self.epsilon), like[0])  # line 2

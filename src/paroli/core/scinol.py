@@ -55,6 +55,8 @@ def released_limit(domain: float) -> float:
 class ScinolState(NamedTuple):
     """What the next round needs, one entry for each coordinate."""
 
+    x: Array
+    """The next bet, not yet confined: whoever takes the sums of a round reads nothing else."""
     wealth: Array
     M: Array
     S: Array
@@ -93,35 +95,38 @@ class scinol(Coordinatewise):
         return released_limit(self.domain)
 
     @property
-    def bounds(self) -> tuple[str, ...]:
-        return ("M",)
+    def lean_forms(self) -> dict[str, str]:
+        return {"x": "near", "M": "bound", "S": "half"}
 
     def init_leaf(self, xp: Any, leaf: Array) -> ScinolState:
         wealth = xp.full_like(leaf, self.epsilon * (TINY if self.rescale else 1.0))
+        S = xp.full_like(leaf, math.sqrt(TINY))
         M = xp.full_like(leaf, TINY)
-        return ScinolState(wealth, M, xp.full_like(leaf, math.sqrt(TINY)), xp.zeros_like(leaf))
+        return ScinolState(xp.zeros_like(leaf), wealth, M, S, xp.zeros_like(leaf))
 
-    def _fraction(self, xp: Any, state: ScinolState) -> Array:
-        length = xp.hypot(state.S, state.M)
+    def _betting(self, xp: Any, wealth: Array, M: Array, S: Array, G: Array) -> ScinolState:
+        """The state, with the bet that follows from it."""
+        length = xp.hypot(S, M)
         if self.cap is not None:
-            length = xp.maximum(length, state.M * (1 / self.cap))
+            length = xp.maximum(length, M * (1 / self.cap))
         scaling = 1 / length
-        return clip(xp, -state.G * scaling, 1.0) * scaling / 2
+        v = clip(xp, -G * scaling, 1.0) * scaling / 2
+        return ScinolState(v * wealth, wealth, M, S, G)
 
     def bet_leaf(self, xp: Any, state: ScinolState) -> Array:
-        return clip(xp, self._fraction(xp, state) * state.wealth, self.domain)
+        return clip(xp, state.x, self.domain)
 
     def update_leaf(self, xp: Any, state: ScinolState, g: Array, g_max: Array) -> ScinolState:
-        v = self._fraction(xp, state)
-        x = v * state.wealth
-        w = clip(xp, x, self.domain)
+        w = clip(xp, state.x, self.domain)
         M = xp.maximum(state.M, xp.abs(g))
         past = xp.minimum(xp.maximum(g, -state.M), state.M)
-        g_tilde = truncated(xp, past, x, w)
-        wealth = state.wealth * (1 - v * g_tilde)
+        g_tilde = truncated(xp, past, state.x, w)
+        wealth = state.wealth - state.x * g_tilde
         if self.rescale:
             wealth = wealth + self.epsilon * (M - state.M)
-        return ScinolState(wealth, M, xp.hypot(state.S, g_tilde), state.G + g_tilde)
+        new = self._betting(xp, wealth, M, xp.hypot(state.S, g_tilde), state.G + g_tilde)
+        # What is kept in fewer bits than the bet was computed from would bet otherwise.
+        return new._replace(x=xp.where(g == 0, state.x, new.x))
 
     def wealth_leaf(self, xp: Any, state: ScinolState) -> Array:
         return state.wealth

@@ -44,8 +44,11 @@ class Layout:
         self.numbers = [self.keys[path] for path, of_leaf in paths if not of_leaf]
         self.parts = [self.keys[path] for path, of_leaf in paths if of_leaf]
         shapes = [part.shape for part in self.init_leaf(space, torch.zeros(2)).values()]
-        self.bounds = {key for path, key in self.keys.items() if path[-1] in learner.bounds}
-        """The parts that may be rounded up, to bfloat16 while the others are in float32."""
+        lean = learner.lean_forms
+        self.lean_forms = {
+            key: lean[path[-1]] for path, key in self.keys.items() if path[-1] in lean
+        }
+        """The parts of which bfloat16's digits will do, while the others are in float32."""
         self.joinable = all(shape == (2,) for shape in shapes)
         """Whether tensors may be stored end to end: no number belongs to a tensor as a whole."""
 

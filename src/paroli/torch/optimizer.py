@@ -123,8 +123,9 @@ class RecursiveOptimizer(Optimizer):
             looking at it from the host, or "raise" (which has to look).  Either way nothing
             changes.  A step that a `torch.amp.GradScaler` calls off is skipped in any case.
         state_dtype: dtype of the learner's state; None: float64 for float64 parameters, for all
-            others float32, with bounds (ScInOL's largest gradients) rounded up to bfloat16 and the
-            average's distance from the parameter rounded by chance.  All in bfloat16 is noisier.
+            others float32, with what needs few digits in bfloat16: ScInOL's bets, its largest
+            gradients (rounded up), the root of their squares and the average's distance from the
+            parameter (both rounded by chance).  All in bfloat16 is noisier.
         rounding: how increments reach bfloat16 and float16 parameters: "compensated" carries the
             rounding error along (2 bytes a parameter), "stochastic" rounds up or down at random so
             that the mean is right, "nearest" loses increments below half a unit.
@@ -684,20 +685,21 @@ class RecursiveOptimizer(Optimizer):
         if self.state_dtype is not None:
             return self.state_dtype
         full = self._computed_in(p)
-        return torch.bfloat16 if full == torch.float32 and key in self.layout.bounds else full
+        lean = full == torch.float32 and key in self.layout.lean_forms
+        return torch.bfloat16 if lean else full
 
     def _keeping(self, p: torch.Tensor) -> Keeping:
         """In how many bits what belongs to p is kept."""
         point, full = local(p), self._computed_in(p)
 
-        def form(dtype: torch.dtype, is_bound: bool = False) -> str:
+        def form(dtype: torch.dtype, lean: str = "half") -> str:
             if dtype == torch.bfloat16:
-                return "bound" if is_bound else "half"
+                return lean
             return "single" if dtype == torch.float32 != full else "whole"
 
         return Keeping(
             {
-                key: form(self._kept_in(p, key), key in self.layout.bounds)
+                key: form(self._kept_in(p, key), self.layout.lean_forms.get(key, "half"))
                 for key in self.layout.parts
             },
             form(self._lag_in(point)),
