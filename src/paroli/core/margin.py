@@ -53,11 +53,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from paroli.core.constrained import clip, truncated
 from paroli.core.diagonal import diagonal
 from paroli.core.learner import Coordinatewise, State, check_number
 from paroli.core.scinol import scinol
-from paroli.core.space import Array, Space
+from paroli.core.space import Array, Space, magnitude_ceiling
 from paroli.core.wealth import HALF, grown, log_loss_gradient, staked
 
 OUTLYING = 3.0
@@ -117,12 +119,15 @@ class margin:
         epsilon: initial wealth, in the unit of the labels.
         average: whether the mean of all iterates is added to the margin.
         keep: how much of a coordinate's sums is kept at each of its rows; 1: everything.
+        ceiling: the largest logarithm of a wealth that is staked, at most; features in less than
+            double precision need a lower one.
     """
 
     inner: tuple[Coordinatewise, ...] = (diagonal(), scinol(cap=None, rescale=False))
     epsilon: float = 1.0
     average: bool = True
     keep: float = 1.0
+    ceiling: float = math.log(magnitude_ceiling(np, np.float64))
 
     def __post_init__(self) -> None:
         check_number("margin", "epsilon", self.epsilon, low=0.0)
@@ -200,13 +205,11 @@ class margin:
 
     def fraction(self, xp: Any, features: Features) -> Array:
         """u, what the inner learners bet together."""
-        known = features.M > 0
-        unit = xp.where(known, features.M, 1.0)
         bets = [b.bet_leaf(xp, s) for b, s in zip(self.inner, features.inner, strict=True)]
         total = bets[0]
         for bet in bets[1:]:
             total = total + bet
-        return xp.where(known, total / unit, 0.0)
+        return total / xp.where(features.M > 0, features.M, 1.0)
 
     def bet(
         self, space: Space, numbers: Numbers, features: Features, x: Array
@@ -220,19 +223,17 @@ class margin:
 
     def margin(self, xp: Any, numbers: Numbers, sums: Sums) -> Array:
         """The margin played."""
-        m = staked(xp, numbers.log_wealth) * clip(xp, sums.x_u, HALF)
+        m = staked(xp, numbers.log_wealth, self.ceiling) * clip(xp, sums.x_u, HALF)
         return m + sums.x_sum / xp.maximum(numbers.rounds, 1.0) if self.average else m
 
-    def settle(
-        self, xp: Any, numbers: Numbers, sums: Sums, slope: Array
-    ) -> tuple[Numbers, Array]:
+    def settle(self, xp: Any, numbers: Numbers, sums: Sums, slope: Array) -> tuple[Numbers, Array]:
         """The wealth after a slope within [-1, 1], and the factor of x in what is sent down."""
         p = clip(xp, sums.x_u, HALF)
         s_tilde = truncated(xp, slope, sums.x_u, p)
         log_wealth = grown(xp, numbers.log_wealth, slope * p)
         # |z| ≤ 2M; 'we rescale the gradients by a factor of 2'.
         send = log_loss_gradient(s_tilde, slope * p) / 2
-        clock = numbers.clock + staked(xp, log_wealth)
+        clock = numbers.clock + staked(xp, log_wealth, self.ceiling)
         rounds = numbers.rounds + 1
         return numbers._replace(log_wealth=log_wealth, clock=clock, rounds=rounds), send
 
@@ -259,6 +260,16 @@ class margin:
         result = Features(features.M, features.B, tuple(inner))
         moved = (u - self.fraction(xp, result)) * space.cast(clock, x)
         return result._replace(B=features.B + moved)
+
+    def weights(self, space: Space, numbers: Numbers, features: Features) -> Array:
+        """The weight of each feature: the margin is x·w while the bet is within its bounds."""
+        xp = space.xp
+        u, like = self.fraction(xp, features), features.M
+        w = u * space.cast(staked(xp, numbers.log_wealth, self.ceiling), like)
+        if not self.average:
+            return w
+        sum_w = features.B + u * space.cast(numbers.clock, like)
+        return w + sum_w / space.cast(xp.maximum(numbers.rounds, 1.0), like)
 
     # Bookkeeping ----------------------------------------------------------------------------
 

@@ -1,0 +1,281 @@
+"""The row loop in C: how rows are walked stands here, what is computed is traced from the core.
+
+A row is gathered into columns, so that what happens to its features is loops over short arrays,
+which the compiler turns into vector instructions.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from paroli.core.learner import flatten, unflatten
+from paroli.core.linear import Linear, linear
+from paroli.core.losses import logistic
+from paroli.core.margin import Sums, counted
+from paroli.native.build import load
+from paroli.native.c import PRELUDE, Body
+from paroli.native.trace import NAMESPACE, Node, TraceSpace, entry, number
+
+TYPES = {"float32": "float", "float64": "double"}
+
+SKELETON = r"""
+typedef @real@ real;
+typedef @value@ value;
+enum { FIELDS = @fields@ };
+
+/* Features that come twice in a row are added up; those that come to nothing are left out. */
+static int64_t merged(int32_t *restrict row, real *restrict x, const int64_t n,
+                      int32_t *restrict place) {
+    int64_t kept = 0, m = 0;
+    for (int64_t j = 0; j < n; j++) {
+        const int32_t i = row[j];
+        if (place[i]) x[place[i] - 1] += x[j];
+        else { row[kept] = i; x[kept] = x[j]; place[i] = (int32_t)++kept; }
+    }
+    for (int64_t j = 0; j < kept; j++) {
+        place[row[j]] = 0;
+        if (x[j] != 0) { row[m] = row[j]; x[m++] = x[j]; }
+    }
+    return m;
+}
+
+static void bet(const double *num, const real *restrict f, const int64_t width, const int64_t n,
+                const real *restrict x, real *restrict u, double *restrict sums) {
+    @bet.before@
+    double s0 = 0, s1 = 0, s2 = 0;
+    #pragma omp simd reduction(+:s0, s1, s2)
+    for (int64_t j = 0; j < n; j++) {
+        @bet.inside@
+        u[j] = @bet.0@;
+        s0 += @bet.1@; s1 += @bet.2@; s2 += @bet.3@;
+    }
+    sums[0] = s0; sums[1] = s1; sums[2] = s2;
+}
+
+static double score(const double *num, const double *restrict sums) {
+    @score.before@
+    return @score.0@;
+}
+
+static void update(const double *num, real *restrict f, const int64_t width, const int64_t n,
+                   const real *restrict x, const real *restrict u, const double send,
+                   const double clock) {
+    @update.before@
+    #pragma omp simd
+    for (int64_t j = 0; j < n; j++) {
+        @update.inside@
+        @update.store@
+    }
+}
+
+void paroli_rows(const int64_t rows, const int64_t *indptr, const int32_t *indices,
+                 const value *values, const double *labels, const double *weights,
+                 const int32_t intercept, real *restrict table, double *restrict num,
+                 int32_t *restrict row, real *restrict x, real *restrict u, real *restrict f,
+                 const int64_t width, int32_t *restrict place, double *restrict out,
+                 const int32_t far) {
+    for (int64_t r = 0; r < rows; r++) {
+        int64_t n = 0;
+        int32_t last = 0, unsorted = 0;
+        if (intercept) { row[0] = 0; x[0] = 1; n = 1; }
+        for (int64_t j = indptr[r]; j < indptr[r + 1]; j++) {
+            const int32_t i = indices[j] + 1;
+            unsorted |= i <= last;
+            last = i;
+            row[n] = i;
+            x[n] = (real)values[j];
+            n += x[n] != 0;
+        }
+        if (unsorted) n = merged(row, x, n, place);
+        if (far && r + 1 < rows)
+            for (int64_t j = indptr[r + 1]; j < indptr[r + 2]; j++)
+                __builtin_prefetch(table + (int64_t)(indices[j] + 1) * FIELDS);
+        int news = 0;
+        for (int64_t j = 0; j < n; j++) {
+            const real *restrict kept = table + (int64_t)row[j] * FIELDS;
+            for (int k = 0; k < FIELDS; k++) f[k * width + j] = kept[k];
+            news |= (x[j] > f[j]) | (-x[j] > f[j]);
+        }
+        if (news) {
+            const double present = (double)n;
+            @announce.before@
+            for (int64_t j = 0; j < n; j++) {
+                if (x[j] <= f[j] && -x[j] <= f[j]) continue;
+                @announce.inside@
+                @announce.store@
+            }
+        }
+        double sums[3];
+        bet(num, f, width, n, x, u, sums);
+        const double before = score(num, sums);
+        out[r] = before;
+        const double y = labels ? labels[r] : NAN, weight = weights ? weights[r] : 1;
+        if (!(weight > 0) || y != y) continue;
+        double steps, each, unit;
+        {
+            @observe.before@
+            steps = @observe.steps@; each = @observe.each@; unit = @observe.unit@;
+            @observe.store@
+        }
+        for (int64_t step = 0; step < (int64_t)steps; step++) {
+            if (step) bet(num, f, width, n, x, u, sums);
+            const double clock = @clock@;
+            double send;
+            {
+                @settle.before@
+                send = @settle.send@;
+                @settle.store@
+            }
+            update(num, f, width, n, x, u, send, clock);
+        }
+        {
+            @finish.before@
+            @finish.store@
+        }
+        for (int64_t j = 0; j < n; j++) {
+            real *restrict kept = table + (int64_t)row[j] * FIELDS;
+            for (int k = 0; k < FIELDS; k++) kept[k] = f[k * width + j];
+        }
+    }
+}
+"""
+
+
+def source(learner: linear, real: str, value: str) -> str:
+    """The row loop of a learner, with features kept as ``real`` and values given as ``value``."""
+    xp, space = NAMESPACE, TraceSpace()
+    template = learner.start(0.0)
+    paths = list(flatten(template))
+    state: Linear = unflatten(template, {path: number(path) for path in paths})
+    inputs: dict[str, str] = {path: f"num[{i}]" for i, path in enumerate(paths)}
+
+    x = entry("x", real)
+    names = learner.bets.columns(xp, x)
+    columns = [entry(name, real) for name in names]
+    features = learner.bets.unpack(xp, columns)
+    inputs |= {name: f"f[{k} * width + j]" for k, name in enumerate(names)}
+    inputs |= {"x": "x[j]", "u": "u[j]"}
+    for name in ("present", "send", "clock", "y", "weight", "each", "unit", "before"):
+        inputs[name] = name
+    sums = Sums(*[number(f"sum {k}") for k in range(3)])
+    inputs |= {f"sum {k}": f"sums[{k}]" for k in range(3)}
+    y, weight, each = number("y"), number("weight"), number("each")
+
+    parts: dict[str, str] = {
+        "real": TYPES[real], "value": TYPES[value], "fields": str(len(names)),
+        "clock": inputs["bet.clock"],
+    }  # fmt: skip
+
+    def part(name: str, results: Mapping[str, Node], stored: Sequence[str] = ()) -> None:
+        body = Body(list(results.values()), inputs)
+        parts[f"{name}.before"] = "\n".join(body.before)
+        parts[f"{name}.inside"] = "\n".join(body.inside)
+        made = dict(zip(results, body.results, strict=True))
+        parts.update({f"{name}.{key}": value for key, value in made.items()})
+        # All values first: one may be made of what another replaces.
+        kinds = {key: "double" if key in paths else "real" for key in stored}
+        lines = [f"const {kinds[key]} new_{i} = {made[key]};" for i, key in enumerate(stored)]
+        lines += [f"{inputs[key]} = new_{i};" for i, key in enumerate(stored)]
+        parts[f"{name}.store"] = "\n".join(lines)
+
+    announced = learner.bets.announce(space, state.bet, features, x, number("present"))
+    part("announce", dict(zip(names, learner.bets.pack(announced), strict=True)), names)
+
+    # From here on x counts as `counted` says: announced, |x| may still exceed M.
+    _, within = counted(xp, features.M, x)
+    space.reductions.clear()
+    u, _ = learner.bets.bet(space, state.bet, features, within)
+    part("bet", {"0": u} | {str(k + 1): node for k, (_, node) in enumerate(space.reductions)})
+    part("score", {"0": learner.score(xp, state, sums)})
+
+    observed, steps, weighs, unit = learner.observe(xp, state, sums, number("before"), y, weight)
+    results = flatten(observed) | {"steps": steps, "each": weighs, "unit": unit}
+    part("observe", results, paths)
+
+    settled, send = learner.settle(xp, state, sums, y, each)
+    part("settle", flatten(settled) | {"send": send}, paths)
+    part("finish", flatten(learner.finish(xp, state, number("unit"))), paths)
+
+    updated = learner.bets.update(
+        space, features, within, entry("u", real), number("send"), number("clock")
+    )
+    part("update", dict(zip(names, learner.bets.pack(updated), strict=True)), names)
+
+    text = SKELETON
+    for name, code in parts.items():
+        text = text.replace(f"@{name}@", code)
+    return PRELUDE + text
+
+
+@cache
+def _function(learner: linear, real: str, value: str) -> Callable[..., None]:
+    function: Callable[..., None] = load("rows", source(learner, real, value)).paroli_rows
+    function.restype = None  # type: ignore[attr-defined]
+    pointer, count, flag = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32
+    function.argtypes = [  # type: ignore[attr-defined]
+        count, *[pointer] * 5, flag, *[pointer] * 6, count, pointer, pointer, flag,
+    ]  # fmt: skip
+    return function
+
+
+FAR = 1 << 20
+"""Tables of more bytes than this are read ahead."""
+
+
+def rows(
+    learner: linear,
+    table: npt.NDArray[Any],
+    numbers: npt.NDArray[np.float64],
+    indptr: npt.NDArray[np.int64],
+    indices: npt.NDArray[np.int32],
+    values: npt.NDArray[Any],
+    labels: npt.NDArray[np.float64] | None,
+    weights: npt.NDArray[np.float64] | None,
+    intercept: bool,
+) -> npt.NDArray[np.float64]:
+    """Learn rows one after the other; return their scores, each before it was learned.
+
+    Args:
+        learner: what to compute.
+        table: a feature a row, with the columns of `paroli.core.margin.margin.pack`; the first row
+            is the intercept's.  It is changed.
+        numbers: the rest of the state, as `paroli.core.learner.flatten` has it.  It is changed.
+        indptr: of compressed sparse rows.
+        indices: the same.
+        values: the same, float32 or float64.
+        labels: NaN, or no array: the row is not learned.
+        weights: 0: the row is not learned.
+        intercept: whether every row has the constant feature 1.
+    """
+    function = _function(learner, table.dtype.name, values.dtype.name)
+    count = len(indptr) - 1
+    width = int(np.diff(indptr).max(initial=0)) + 1
+    row = np.empty(width, dtype=np.int32)
+    x, u = np.empty((2, width), dtype=table.dtype)
+    f = np.empty((table.shape[1], width), dtype=table.dtype)
+    place = np.zeros(len(table), dtype=np.int32)
+    out = np.empty(count)
+    function(
+        count, _at(indptr), _at(indices), _at(values), _at(labels), _at(weights), intercept,
+        _at(table), _at(numbers), _at(row), _at(x), _at(u), _at(f), width, _at(place),
+        _at(out), table.nbytes > FAR,
+    )  # fmt: skip
+    return out
+
+
+def warm_up() -> None:
+    """Compile the most common row loop, or say why that cannot be done."""
+    _function(linear(logistic()), "float64", "float64")
+
+
+def _at(array: npt.NDArray[Any] | None) -> int | None:
+    if array is None:
+        return None
+    assert array.flags.c_contiguous
+    return int(array.ctypes.data)
