@@ -91,7 +91,7 @@ def scale(loss: Loss, labels: Labels, one: Any) -> Array:
 def slope(xp: Any, loss: Loss, labels: Labels, at: Array, y: Array) -> Array:
     """The slope divided by its bound, so within [-1, 1] whatever the labels."""
     steepest = loss.steepest(xp, labels.low, labels.high)
-    if isinstance(steepest, float):
+    if type(steepest) is float:  # a constant of the loss; numbers of NumPy are floats, too
         return xp.clip(loss.slope(xp, at, y) / steepest, -1.0, 1.0)
     known = steepest > 0
     share = loss.slope(xp, at, y) / xp.where(known, steepest, 1.0)

@@ -102,12 +102,24 @@ class Sums(NamedTuple):
     size: Array
 
 
-def counted(xp: Any, M: Array, x: Array) -> tuple[Array, Array]:
-    """The largest value after x, and as what x counts."""
+def largest(xp: Any, M: Array, x: Array) -> Array:
+    """The largest value after x."""
     size = xp.abs(x)
-    outlying = size > OUTLYING * M
-    larger = xp.where(outlying & (M > 0), GROWTH * M, xp.maximum(M, size))
-    return larger, xp.minimum(xp.maximum(x, -larger), larger)
+    outlying = (size > OUTLYING * M) & (M > 0)
+    return xp.where(outlying, GROWTH * M, xp.maximum(M, size))
+
+
+def counted(xp: Any, M: Array, x: Array) -> Array:
+    """As what an announced x counts."""
+    return xp.minimum(xp.maximum(x, -M), M)
+
+
+def in_units(xp: Any, brick: Coordinatewise, state: State) -> State:
+    """The state of a learner whose gradients come in units of the largest."""
+    if brick.largest is None:
+        return state
+    one = xp.full_like(getattr(state, brick.largest), 1.0)
+    return state._replace(**{brick.largest: one})
 
 
 @dataclass(frozen=True)
@@ -153,10 +165,8 @@ class margin:
         M, B, *rest = columns
         inner = []
         for brick in self.inner:
-            state = brick.init_leaf(xp, M)
+            state = in_units(xp, brick, brick.init_leaf(xp, M))
             own = {f: rest.pop(0) for f in state._fields if f != brick.largest}
-            if brick.largest is not None:
-                own[brick.largest] = xp.full_like(M, 1.0)
             inner.append(state._replace(**own))
         return Features(M, B, tuple(inner))
 
@@ -187,7 +197,7 @@ class margin:
         Nothing changes where \\|x\\| ≤ M.
         """
         xp = space.xp
-        M, _ = counted(xp, features.M, x)
+        M = largest(xp, features.M, x)
         known = features.M > 0
         unit = xp.where(M > 0, M, 1.0)
         ratio = xp.where(known, features.M / unit, 1.0)
@@ -195,7 +205,7 @@ class margin:
         share = space.cast((numbers.rows + 1) / (numbers.size + present), x)
         before, after = [], []
         for brick, state in zip(self.inner, features.inner, strict=True):
-            new = brick.endowed_leaf(xp, brick.init_leaf(xp, x), share)
+            new = brick.endowed_leaf(xp, in_units(xp, brick, brick.init_leaf(xp, x)), share)
             state = type(state)(*[xp.where(known, a, b) for a, b in zip(state, new, strict=True)])
             before.append(state)
             after.append(brick.weighed_leaf(xp, state, ratio, ratio * ratio))
@@ -255,8 +265,7 @@ class margin:
             if self.keep < 1:
                 keep = xp.where(xp.abs(x) > 0, self.keep * one, one)
                 state = brick.weighed_leaf(xp, state, keep, keep)
-            new = brick.update_leaf(xp, state, g, one)
-            inner.append(new if brick.largest is None else new._replace(**{brick.largest: one}))
+            inner.append(in_units(xp, brick, brick.update_leaf(xp, state, g, one)))
         result = Features(features.M, features.B, tuple(inner))
         moved = (u - self.fraction(xp, result)) * space.cast(clock, x)
         return result._replace(B=features.B + moved)

@@ -188,7 +188,7 @@ def source(learner: linear, real: str, value: str) -> str:
     part("announce", dict(zip(names, learner.bets.pack(announced), strict=True)), names)
 
     # From here on x counts as `counted` says: announced, |x| may still exceed M.
-    _, within = counted(xp, features.M, x)
+    within = counted(xp, features.M, x)
     space.reductions.clear()
     u, _ = learner.bets.bet(space, state.bet, features, within)
     part("bet", {"0": u} | {str(k + 1): node for k, (_, node) in enumerate(space.reductions)})

@@ -7,7 +7,7 @@
 >>> numbers = np.array(list(flatten(learner.start(np.float64(0.0))).values()))
 >>> rows(learner, table, numbers, np.array([0, 2, 3]), np.array([0, 1, 0], dtype=np.int32),
 ...      np.array([1.0, 2.0, 1.0]), np.array([1.0, 1.0]), None, intercept=True).round(3)
-array([0.   , 0.066])
+array([0.   , 0.223])
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def rows(
         features = bets.unpack(xp, list(table[place].T))
         present = np.float64(len(x))
         features = bets.announce(NUMPY, state.bet, features, x, present)
-        _, x = counted(xp, features.M, x)
+        x = counted(xp, features.M, x)
         u, sums = bets.bet(NUMPY, state.bet, features, x)
         score = scores[r] = learner.score(xp, state, sums)
         y = np.float64(np.nan) if labels is None else labels[r]
