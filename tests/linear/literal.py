@@ -4,6 +4,8 @@ Every iterate is added up where the library keeps a clock; M, the sums and the w
 coordinate stand in plain lists.
 """
 
+# ruff: noqa: B023  # what is defined in a round is called in that round only
+
 from __future__ import annotations
 
 import math
@@ -187,8 +189,11 @@ def play(
         ratio = min(weight * seen / total, 1000.0)
         steps = max(1, math.ceil(ratio - 1e-9))
         each_weighs = min(ratio / steps, 1.0)
-        for _ in range(steps):
-            at, p_hat, p = score()
+        _, p_hat, p = score()
+        at = scores[-1]  # the prediction that was made, not what it would be with the label known
+        for step in range(steps):
+            if step:
+                at, p_hat, p = score()
             steepest = {"squared": high - low, "huber": delta, "poisson": high}.get(loss, 1.0)
             s = loss_slope(loss, at, y, quantile, delta) / steepest if steepest > 0 else 0.0
             s = min(max(s, -1.0), 1.0) * each_weighs

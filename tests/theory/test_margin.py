@@ -59,7 +59,7 @@ def play(rows: str, slopes: str, seed: int, T: int, d: int, inner: int) -> Run:
         endowment[new] = share * INNER[inner][0].epsilon  # type: ignore[attr-defined]
         features = brick.announce(NUMPY, numbers, features, x[t], present)
         within = counted(np, features.M, x[t])
-        u, sums = brick.bet(NUMPY, numbers, features, within)
+        bet, sums = brick.bet(NUMPY, numbers, features, within)
         m = float(brick.margin(np, numbers, sums))
         own = x[t] @ truth
         s = {
@@ -71,7 +71,7 @@ def play(rows: str, slopes: str, seed: int, T: int, d: int, inner: int) -> Run:
             "hinge": -np.sign(own) * (np.sign(own) * m < 1),
         }[slopes]
         after, send = brick.settle(np, numbers, sums, np.float64(s))
-        features = brick.update(NUMPY, features, within, u, send, numbers.clock)
+        features = brick.update(NUMPY, features, bet, send, numbers.clock)
         numbers = brick.measured(after, sums)
         used.append(within)
         told.append(float(s))

@@ -9,7 +9,8 @@ mean ȳ of the labels, and the smallest and largest label so far, a margin m bec
 and the slope is divided by the bound that the interval implies (``Loss.steepest``).  The clip costs
 nothing: where it is active and the label lies within, the slope points back, so that
 slope · clip(·) ≤ slope · (·).  Multiplying labels by a number, or adding one to them, changes
-nothing else: the wealth is in the unit of the labels.  For counts the same is done to the logarithm.
+nothing else: the wealth is in the unit of the labels.  For counts that is done to the
+logarithm.
 
 A row of weight h counts like h rows.  A slope may be at most 1, and dividing all of them by the
 largest weight would leave a stream with a few heavy rows nearly unheard, so a heavy row is learned

@@ -7,7 +7,7 @@ The reductions of `paroli.core.labels` around the betting of `paroli.core.margin
 2. ``bet``, and add the sums up;
 3. ``score``: the prediction;
 4. where there is a label: ``observe`` it, then for every step of the row's weight ``settle`` and
-   ``update`` the features (and ``bet`` anew before the next step), then ``finish``.
+   ``update`` the features (and ``bet`` and ``score`` anew before the next), then ``finish``.
 
 >>> import numpy as np
 >>> from paroli.core.losses import logistic
@@ -17,9 +17,9 @@ The reductions of `paroli.core.labels` around the betting of `paroli.core.margin
 >>> float(learner.score(np, state, sums))
 0.25
 >>> state, steps, each, unit = learner.observe(
-...     np, state, sums, np.float64(0.25), np.float64(1.0), np.float64(1.0)
+...     np, state, sums, np.float64(1.0), np.float64(1.0)
 ... )
->>> state, send = learner.settle(np, state, sums, np.float64(1.0), each)
+>>> state, send = learner.settle(np, state, sums, np.float64(0.25), np.float64(1.0), each)
 >>> float(state.bet.log_wealth.round(4)), float(send.round(4))
 (0.1039, -0.1973)
 """
@@ -41,8 +41,6 @@ class Linear(NamedTuple):
 
     bet: Numbers
     labels: Labels
-    loss: Array
-    """The sum of weight times loss, each at the score given before the row was learned."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +58,7 @@ class linear:
     def start(self, zero: Any) -> Linear:
         """Before the first row; ``zero`` is a number of whatever kind numbers are."""
         bet = self.bets.start(zero, unit=self.loss.unit != "label")
-        return Linear(bet, labels.start(zero), zero)
+        return Linear(bet, labels.start(zero))
 
     def score(self, xp: Any, state: Linear, sums: Sums) -> Array:
         """What to predict for a row."""
@@ -68,20 +66,18 @@ class linear:
         return labels.score(xp, self.loss, state.labels, m)
 
     def observe(
-        self, xp: Any, state: Linear, sums: Sums, score: Array, y: Array, weight: Array
+        self, xp: Any, state: Linear, sums: Sums, y: Array, weight: Array
     ) -> tuple[Linear, Array, Array, Array]:
         """The label comes: how many steps to learn in, what each weighs; the unit until now."""
         known = labels.seen(xp, state.labels, y, weight)
         steps, each = labels.in_steps(xp, known, weight)
-        loss = state.loss + weight * self.loss.value(xp, score, y)
-        unit = labels.scale(self.loss, state.labels, state.loss * 0.0)
-        return Linear(self.bets.measured(state.bet, sums), known, loss), steps, each, unit
+        unit = labels.scale(self.loss, state.labels, each)
+        return Linear(self.bets.measured(state.bet, sums), known), steps, each, unit
 
     def settle(
-        self, xp: Any, state: Linear, sums: Sums, y: Array, each: Array
+        self, xp: Any, state: Linear, sums: Sums, at: Array, y: Array, each: Array
     ) -> tuple[Linear, Array]:
-        """One step: the state, and the factor of x in what the features are told."""
-        at = self.score(xp, state, sums)
+        """One step at a score: the state, and the factor of x in what the features are told."""
         slope = labels.slope(xp, self.loss, state.labels, at, y) * each
         bet, send = self.bets.settle(xp, state.bet, sums, slope)
         return state._replace(bet=bet), send
@@ -90,5 +86,5 @@ class linear:
         """The row is learned; ``unit`` is what `observe` said."""
         if self.loss.unit != "label":
             return state
-        now = labels.scale(self.loss, state.labels, state.loss)
+        now = labels.scale(self.loss, state.labels, unit)
         return state._replace(bet=self.bets.top_up(xp, state.bet, now, unit))

@@ -15,8 +15,8 @@ With u the inner learner's point and \|s\| ≤ 1,
 
 where m is the margin played.  `paroli.theory_margin` has the theorem, its proof and its bound.
 
-**Inside**, every coordinate works in the unit M = max \|x\| so far, known before the bet: multiply a
-feature by a constant, and nothing changes.  When M grows, the sums of the past change their unit.
+**Inside**, every coordinate works in the unit M = max \|x\| so far, known before the bet: multiply
+a feature by a constant, and nothing changes.  When M grows, the sums of the past change their unit.
 An outlying value, \|x\| > 3M, counts as one just above M, and M grows by 5% only: a few absurd
 values cannot spoil a feature, and a feature that has really grown is followed within few rows (the
 theorem counts them).  The wealth that a coordinate starts with is divided by the mean number of
@@ -37,10 +37,10 @@ costs what its non-zero features cost, exactly.
 >>> x = np.array([1.0, -1000.0])  # what differs by a factor of 1,000 is learned alike
 >>> for _ in range(40):
 ...     features = brick.announce(NUMPY, numbers, features, x, np.float64(2.0))
-...     u, sums = brick.bet(NUMPY, numbers, features, x)
+...     bet, sums = brick.bet(NUMPY, numbers, features, x)
 ...     m = brick.margin(np, numbers, sums)
 ...     after, send = brick.settle(np, numbers, sums, np.sign(m - 5.0))
-...     features = brick.update(NUMPY, features, x, u, send, numbers.clock)
+...     features = brick.update(NUMPY, features, bet, send, numbers.clock)
 ...     numbers = after
 >>> bool(abs(m - 5.0) < 1.0)
 True
@@ -76,6 +76,8 @@ class Numbers(NamedTuple):
     """What all features have in common."""
 
     log_wealth: Array
+    wealth: Array
+    """What is staked: exp(log_wealth), below a ceiling."""
     clock: Array
     """C, the sum of all wealths that iterates were staked with."""
     rounds: Array
@@ -91,6 +93,16 @@ class Features(NamedTuple):
     M: Array
     B: Array
     inner: tuple[State, ...]
+
+
+class Bet(NamedTuple):
+    """What is bet on each feature."""
+
+    u: Array
+    share: Array
+    """x in units of M."""
+    scale: Array
+    """1/M."""
 
 
 class Sums(NamedTuple):
@@ -112,6 +124,11 @@ def largest(xp: Any, M: Array, x: Array) -> Array:
 def counted(xp: Any, M: Array, x: Array) -> Array:
     """As what an announced x counts."""
     return xp.minimum(xp.maximum(x, -M), M)
+
+
+def per_unit(xp: Any, M: Array) -> Array:
+    """1/M, for features that were seen."""
+    return 1 / xp.where(M > 0, M, 1.0)
 
 
 def in_units(xp: Any, brick: Coordinatewise, state: State) -> State:
@@ -186,15 +203,16 @@ class margin:
 
     def start(self, zero: Any, *, unit: bool = True) -> Numbers:
         """Before the first row; without a unit the wealth comes with `top_up`."""
-        log_wealth = zero + (math.log(self.epsilon) if unit else NO_WEALTH)
-        return Numbers(log_wealth, zero, zero, zero, zero)
+        log_wealth = math.log(self.epsilon) if unit else NO_WEALTH
+        wealth = math.exp(log_wealth)
+        return Numbers(zero + log_wealth, zero + wealth, zero, zero, zero, zero)
 
     def announce(
         self, space: Space, numbers: Numbers, features: Features, x: Array, present: Array
     ) -> Features:
-        """Bring in x before the bet; ``present`` is how many features the row has.
+        r"""Bring in x before the bet; ``present`` is how many features the row has.
 
-        Nothing changes where \\|x\\| ≤ M.
+        Nothing changes where \|x\| ≤ M.
         """
         xp = space.xp
         M = largest(xp, features.M, x)
@@ -209,31 +227,31 @@ class margin:
             state = type(state)(*[xp.where(known, a, b) for a, b in zip(state, new, strict=True)])
             before.append(state)
             after.append(brick.weighed_leaf(xp, state, ratio, ratio * ratio))
-        result = Features(M, features.B, tuple(after))
-        u = self.fraction(xp, features._replace(inner=tuple(before))) - self.fraction(xp, result)
-        return result._replace(B=features.B + u * space.cast(numbers.clock, x))
+        u = self.fraction(xp, tuple(before), per_unit(xp, features.M))
+        moved = u - self.fraction(xp, tuple(after), per_unit(xp, M))
+        B = features.B + moved * space.cast(numbers.clock, x)
+        return Features(M, B, tuple(after))
 
-    def fraction(self, xp: Any, features: Features) -> Array:
+    def fraction(self, xp: Any, inner: tuple[State, ...], scale: Array) -> Array:
         """u, what the inner learners bet together."""
-        bets = [b.bet_leaf(xp, s) for b, s in zip(self.inner, features.inner, strict=True)]
+        bets = [brick.bet_leaf(xp, s) for brick, s in zip(self.inner, inner, strict=True)]
         total = bets[0]
         for bet in bets[1:]:
             total = total + bet
-        return total / xp.where(features.M > 0, features.M, 1.0)
+        return total * scale
 
-    def bet(
-        self, space: Space, numbers: Numbers, features: Features, x: Array
-    ) -> tuple[Array, Sums]:
-        """u, and what the row sums up to."""
+    def bet(self, space: Space, numbers: Numbers, features: Features, x: Array) -> tuple[Bet, Sums]:
+        """What is bet on an announced row, and what it sums up to."""
         xp = space.xp
-        u = self.fraction(xp, features)
+        scale = per_unit(xp, features.M)
+        u, share = self.fraction(xp, features.inner, scale), x * scale
         sum_w = features.B + u * space.cast(numbers.clock, x)
-        share = x / xp.where(features.M > 0, features.M, 1.0)
-        return u, Sums(space.sum(x * u), space.sum(x * sum_w), space.sum(share * share))
+        sums = Sums(space.sum(x * u), space.sum(x * sum_w), space.sum(share * share))
+        return Bet(u, share, scale), sums
 
     def margin(self, xp: Any, numbers: Numbers, sums: Sums) -> Array:
         """The margin played."""
-        m = staked(xp, numbers.log_wealth, self.ceiling) * clip(xp, sums.x_u, HALF)
+        m = numbers.wealth * clip(xp, sums.x_u, HALF)
         return m + sums.x_sum / xp.maximum(numbers.rounds, 1.0) if self.average else m
 
     def settle(self, xp: Any, numbers: Numbers, sums: Sums, slope: Array) -> tuple[Numbers, Array]:
@@ -243,38 +261,33 @@ class margin:
         log_wealth = grown(xp, numbers.log_wealth, slope * p)
         # |z| ≤ 2M; 'we rescale the gradients by a factor of 2'.
         send = log_loss_gradient(s_tilde, slope * p) / 2
-        clock = numbers.clock + staked(xp, log_wealth, self.ceiling)
-        rounds = numbers.rounds + 1
-        return numbers._replace(log_wealth=log_wealth, clock=clock, rounds=rounds), send
+        wealth = staked(xp, log_wealth, self.ceiling)
+        clock, rounds = numbers.clock + wealth, numbers.rounds + 1
+        return Numbers(log_wealth, wealth, clock, rounds, numbers.size, numbers.rows), send
 
     def update(
-        self,
-        space: Space,
-        features: Features,
-        x: Array,
-        u: Array,
-        send: Array,
-        clock: Array,
+        self, space: Space, features: Features, bet: Bet, send: Array, clock: Array
     ) -> Features:
-        """What x changes; ``clock`` is what it showed when u was bet."""
+        """What a row changes; ``clock`` is what it showed when the bet was made."""
         xp = space.xp
-        g = x / xp.where(features.M > 0, features.M, 1.0) * space.cast(send, x)
-        one = xp.full_like(x, 1.0)
+        g = bet.share * space.cast(send, bet.share)
+        one = xp.full_like(g, 1.0)
         inner = []
         for brick, state in zip(self.inner, features.inner, strict=True):
             if self.keep < 1:
-                keep = xp.where(xp.abs(x) > 0, self.keep * one, one)
+                keep = xp.where(xp.abs(bet.share) > 0, self.keep * one, one)
                 state = brick.weighed_leaf(xp, state, keep, keep)
             inner.append(in_units(xp, brick, brick.update_leaf(xp, state, g, one)))
-        result = Features(features.M, features.B, tuple(inner))
-        moved = (u - self.fraction(xp, result)) * space.cast(clock, x)
-        return result._replace(B=features.B + moved)
+        u = self.fraction(xp, tuple(inner), bet.scale)
+        B = features.B + (bet.u - u) * space.cast(clock, u)
+        return Features(features.M, B, tuple(inner))
 
     def weights(self, space: Space, numbers: Numbers, features: Features) -> Array:
         """The weight of each feature: the margin is x·w while the bet is within its bounds."""
         xp = space.xp
-        u, like = self.fraction(xp, features), features.M
-        w = u * space.cast(staked(xp, numbers.log_wealth, self.ceiling), like)
+        like = features.M
+        u = self.fraction(xp, features.inner, per_unit(xp, like))
+        w = u * space.cast(numbers.wealth, like)
         if not self.average:
             return w
         sum_w = features.B + u * space.cast(numbers.clock, like)
@@ -292,4 +305,6 @@ class margin:
         log_more = xp.log(xp.where(more, unit - before, 1.0)) + math.log(self.epsilon)
         larger = xp.maximum(numbers.log_wealth, log_more)
         log_sum = larger + xp.log1p(xp.exp(-xp.abs(numbers.log_wealth - log_more)))
-        return numbers._replace(log_wealth=xp.where(more, log_sum, numbers.log_wealth))
+        log_wealth = xp.where(more, log_sum, numbers.log_wealth)
+        wealth = staked(xp, log_wealth, self.ceiling)
+        return numbers._replace(log_wealth=log_wealth, wealth=wealth)

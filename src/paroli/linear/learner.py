@@ -10,7 +10,7 @@
 ... )
 >>> before = learner.partial_fit_batch(rows)  # predictions, each made before its row was learned
 >>> float(abs(before - rows.labels)[-1000:].max().round(1))
-0.6
+0.5
 >>> learner.weights_at(np.array([0])).round(1), learner.intercepts().round(0)
 (array([3.]), array([2.]))
 """
@@ -132,15 +132,6 @@ class LinearLearner:
     def dimensions(self) -> int:
         """How many features there are."""
         return len(self._tables[0]) - 1
-
-    @property
-    def progressive_loss(self) -> float:
-        """The mean loss of all rows learned, each predicted before it was learned.
-
-        With more than two classes: the sum over the models, of each class against all others.
-        """
-        states = [self._state(k) for k in range(len(self._tables))]
-        return float(sum(s.loss / s.labels.weight if s.labels.rows else np.nan for s in states))
 
     def partial_fit_batch(self, batch: Rows) -> Floats:
         """Learn row by row; return each row's score before it was learned.

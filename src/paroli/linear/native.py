@@ -17,14 +17,21 @@ import numpy.typing as npt
 from paroli.core.learner import flatten, unflatten
 from paroli.core.linear import Linear, linear
 from paroli.core.losses import logistic
-from paroli.core.margin import Sums, counted
+from paroli.core.margin import Bet, Sums, counted
 from paroli.native.build import load
 from paroli.native.c import PRELUDE, Body
 from paroli.native.trace import NAMESPACE, Node, TraceSpace, entry, number
 
 TYPES = {"float32": "float", "float64": "double"}
 
+LANES = {"float32": 16, "float64": 8}
+"""How many features are computed at once: a vector of AVX-512, two of AVX2."""
+
 SKELETON = r"""
+/* Gradients come in units of the largest, so squares of their sums are far from the float range. */
+#define f_hypot(a, b) sqrtf((a) * (a) + (b) * (b))
+#define d_hypot(a, b) sqrt((a) * (a) + (b) * (b))
+
 typedef @real@ real;
 typedef @value@ value;
 enum { FIELDS = @fields@ };
@@ -45,15 +52,21 @@ static int64_t merged(int32_t *restrict row, real *restrict x, const int64_t n,
     return m;
 }
 
+/* Features come in whole vectors; what is missing to the last one has x = 0. */
+enum { LANES = @lanes@ };
+
 static void bet(const double *num, const real *restrict f, const int64_t width, const int64_t n,
-                const real *restrict x, real *restrict u, double *restrict sums) {
+                const real *restrict x, real *restrict u, real *restrict share,
+                real *restrict scale, double *restrict sums) {
     @bet.before@
     double s0 = 0, s1 = 0, s2 = 0;
-    #pragma omp simd reduction(+:s0, s1, s2)
-    for (int64_t j = 0; j < n; j++) {
-        @bet.inside@
-        u[j] = @bet.0@;
-        s0 += @bet.1@; s1 += @bet.2@; s2 += @bet.3@;
+    for (int64_t begin = 0; begin < n; begin += LANES) {
+        #pragma omp simd reduction(+:s0, s1, s2)
+        for (int64_t j = begin; j < begin + LANES; j++) {
+            @bet.inside@
+            u[j] = @bet.0@; share[j] = @bet.1@; scale[j] = @bet.2@;
+            s0 += @bet.3@; s1 += @bet.4@; s2 += @bet.5@;
+        }
     }
     sums[0] = s0; sums[1] = s1; sums[2] = s2;
 }
@@ -64,22 +77,25 @@ static double score(const double *num, const double *restrict sums) {
 }
 
 static void update(const double *num, real *restrict f, const int64_t width, const int64_t n,
-                   const real *restrict x, const real *restrict u, const double send,
-                   const double clock) {
+                   const real *restrict u, const real *restrict share,
+                   const real *restrict scale, const double send, const double clock) {
     @update.before@
-    #pragma omp simd
-    for (int64_t j = 0; j < n; j++) {
-        @update.inside@
-        @update.store@
+    for (int64_t begin = 0; begin < n; begin += LANES) {
+        #pragma omp simd
+        for (int64_t j = begin; j < begin + LANES; j++) {
+            @update.inside@
+            @update.store@
+        }
     }
 }
 
 void paroli_rows(const int64_t rows, const int64_t *indptr, const int32_t *indices,
                  const value *values, const double *labels, const double *weights,
                  const int32_t intercept, real *restrict table, double *restrict num,
-                 int32_t *restrict row, real *restrict x, real *restrict u, real *restrict f,
-                 const int64_t width, int32_t *restrict place, double *restrict out,
+                 int32_t *restrict row, real *restrict f, const int64_t width, int32_t *restrict place, double *restrict out,
                  const int32_t far) {
+    real *restrict const x = f + FIELDS * width, *restrict const u = x + width;
+    real *restrict const share = u + width, *restrict const scale = share + width;
     for (int64_t r = 0; r < rows; r++) {
         int64_t n = 0;
         int32_t last = 0, unsorted = 0;
@@ -111,10 +127,15 @@ void paroli_rows(const int64_t rows, const int64_t *indptr, const int32_t *indic
                 @announce.store@
             }
         }
+        const int64_t whole = (n + LANES - 1) / LANES * LANES;
+        for (int64_t j = n; j < whole; j++) {
+            x[j] = 0;
+            for (int k = 0; k < FIELDS; k++) f[k * width + j] = f[k * width];
+        }
         double sums[3];
-        bet(num, f, width, n, x, u, sums);
-        const double before = score(num, sums);
-        out[r] = before;
+        bet(num, f, width, whole, x, u, share, scale, sums);
+        double at = score(num, sums);
+        out[r] = at;
         const double y = labels ? labels[r] : NAN, weight = weights ? weights[r] : 1;
         if (!(weight > 0) || y != y) continue;
         double steps, each, unit;
@@ -124,7 +145,10 @@ void paroli_rows(const int64_t rows, const int64_t *indptr, const int32_t *indic
             @observe.store@
         }
         for (int64_t step = 0; step < (int64_t)steps; step++) {
-            if (step) bet(num, f, width, n, x, u, sums);
+            if (step) {
+                bet(num, f, width, whole, x, u, share, scale, sums);
+                at = score(num, sums);
+            }
             const double clock = @clock@;
             double send;
             {
@@ -132,7 +156,7 @@ void paroli_rows(const int64_t rows, const int64_t *indptr, const int32_t *indic
                 send = @settle.send@;
                 @settle.store@
             }
-            update(num, f, width, n, x, u, send, clock);
+            update(num, f, width, whole, u, share, scale, send, clock);
         }
         {
             @finish.before@
@@ -160,15 +184,15 @@ def source(learner: linear, real: str, value: str) -> str:
     columns = [entry(name, real) for name in names]
     features = learner.bets.unpack(xp, columns)
     inputs |= {name: f"f[{k} * width + j]" for k, name in enumerate(names)}
-    inputs |= {"x": "x[j]", "u": "u[j]"}
-    for name in ("present", "send", "clock", "y", "weight", "each", "unit", "before"):
+    inputs |= {name: f"{name}[j]" for name in ("x", "u", "share", "scale")}
+    for name in ("present", "send", "clock", "y", "weight", "each", "unit", "at"):
         inputs[name] = name
     sums = Sums(*[number(f"sum {k}") for k in range(3)])
     inputs |= {f"sum {k}": f"sums[{k}]" for k in range(3)}
     y, weight, each = number("y"), number("weight"), number("each")
 
     parts: dict[str, str] = {
-        "real": TYPES[real], "value": TYPES[value], "fields": str(len(names)),
+        "real": TYPES[real], "value": TYPES[value], "fields": str(len(names)), "lanes": str(LANES[real]),
         "clock": inputs["bet.clock"],
     }  # fmt: skip
 
@@ -190,21 +214,20 @@ def source(learner: linear, real: str, value: str) -> str:
     # From here on x counts as `counted` says: announced, |x| may still exceed M.
     within = counted(xp, features.M, x)
     space.reductions.clear()
-    u, _ = learner.bets.bet(space, state.bet, features, within)
-    part("bet", {"0": u} | {str(k + 1): node for k, (_, node) in enumerate(space.reductions)})
+    bet, _ = learner.bets.bet(space, state.bet, features, within)
+    part("bet", {str(k): n for k, n in enumerate([*bet, *(n for _, n in space.reductions)])})
     part("score", {"0": learner.score(xp, state, sums)})
 
-    observed, steps, weighs, unit = learner.observe(xp, state, sums, number("before"), y, weight)
+    observed, steps, weighs, unit = learner.observe(xp, state, sums, y, weight)
     results = flatten(observed) | {"steps": steps, "each": weighs, "unit": unit}
     part("observe", results, paths)
 
-    settled, send = learner.settle(xp, state, sums, y, each)
+    settled, send = learner.settle(xp, state, sums, number("at"), y, each)
     part("settle", flatten(settled) | {"send": send}, paths)
     part("finish", flatten(learner.finish(xp, state, number("unit"))), paths)
 
-    updated = learner.bets.update(
-        space, features, within, entry("u", real), number("send"), number("clock")
-    )
+    known = Bet(*[entry(name, real) for name in Bet._fields])
+    updated = learner.bets.update(space, features, known, number("send"), number("clock"))
     part("update", dict(zip(names, learner.bets.pack(updated), strict=True)), names)
 
     text = SKELETON
@@ -219,7 +242,7 @@ def _function(learner: linear, real: str, value: str) -> Callable[..., None]:
     function.restype = None  # type: ignore[attr-defined]
     pointer, count, flag = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32
     function.argtypes = [  # type: ignore[attr-defined]
-        count, *[pointer] * 5, flag, *[pointer] * 6, count, pointer, pointer, flag,
+        count, *[pointer] * 5, flag, *[pointer] * 4, count, pointer, pointer, flag,
     ]  # fmt: skip
     return function
 
@@ -255,15 +278,15 @@ def rows(
     """
     function = _function(learner, table.dtype.name, values.dtype.name)
     count = len(indptr) - 1
-    width = int(np.diff(indptr).max(initial=0)) + 1
+    lanes = LANES[table.dtype.name]
+    width = int(np.diff(indptr).max(initial=0)) + 1 + lanes
     row = np.empty(width, dtype=np.int32)
-    x, u = np.empty((2, width), dtype=table.dtype)
-    f = np.empty((table.shape[1], width), dtype=table.dtype)
+    f = np.empty((table.shape[1] + 4, width), dtype=table.dtype)
     place = np.zeros(len(table), dtype=np.int32)
     out = np.empty(count)
     function(
         count, _at(indptr), _at(indices), _at(values), _at(labels), _at(weights), intercept,
-        _at(table), _at(numbers), _at(row), _at(x), _at(u), _at(f), width, _at(place),
+        _at(table), _at(numbers), _at(row), _at(f), width, _at(place),
         _at(out), table.nbytes > FAR,
     )  # fmt: skip
     return out

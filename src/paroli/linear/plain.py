@@ -45,19 +45,20 @@ def rows(
         present = np.float64(len(x))
         features = bets.announce(NUMPY, state.bet, features, x, present)
         x = counted(xp, features.M, x)
-        u, sums = bets.bet(NUMPY, state.bet, features, x)
+        bet, sums = bets.bet(NUMPY, state.bet, features, x)
         score = scores[r] = learner.score(xp, state, sums)
         y = np.float64(np.nan) if labels is None else labels[r]
         weight = np.float64(1.0) if weights is None else weights[r]
         if not weight > 0 or np.isnan(y):
             continue
-        state, steps, each, unit = learner.observe(xp, state, sums, score, y, weight)
+        state, steps, each, unit = learner.observe(xp, state, sums, y, weight)
         for step in range(int(steps)):
             if step:
-                u, sums = bets.bet(NUMPY, state.bet, features, x)
+                bet, sums = bets.bet(NUMPY, state.bet, features, x)
+                score = learner.score(xp, state, sums)
             clock = state.bet.clock
-            state, send = learner.settle(xp, state, sums, y, each)
-            features = bets.update(NUMPY, features, x, u, send, clock)
+            state, send = learner.settle(xp, state, sums, score, y, each)
+            features = bets.update(NUMPY, features, bet, send, clock)
         state = learner.finish(xp, state, unit)
         table[place] = np.stack(bets.pack(features), axis=1)
     numbers[:] = list(flatten(state).values())
