@@ -120,13 +120,19 @@ def play(
     epsilon: float = 1.0,
     average: bool = True,
     half_life: float | None = None,
+    prior: float = 0.0,
+    first: int | None = None,
 ) -> list[float]:
-    """The scores, each before its row is learned; feature d is the constant one."""
+    """The scores, each before its row is learned; feature d is the constant one.
+
+    Rows after the ``first`` ones were learned before.
+    """
     of_labels = loss not in ("logistic", "hinge", "poisson")
     keep = 1.0 if half_life is None else 0.5 ** (1 / half_life)
     M: list[float] = [0.0] * (d + 1)
     learners: list[list[Any]] = [[] for _ in range(d + 1)]
     sum_w = [0.0] * (d + 1)
+    N = [0] * (d + 1)
     wealth = math.exp(-700) if of_labels else epsilon
     rounds, size, sized = 0, 0.0, 0
     mean = low = high = total = 0.0
@@ -136,7 +142,8 @@ def play(
     def u(i: int) -> float:
         return sum(each.bet() for each in learners[i]) / M[i] if M[i] else 0.0
 
-    for row, y, weight in zip(rows, labels, weights, strict=True):
+    for t, (row, y, weight) in enumerate(zip(rows, labels, weights, strict=True)):
+        again = first is not None and t >= first
         x = [row.get(i, 0.0) for i in range(d)] + [1.0]
         learned = weight > 0 and not math.isnan(y)
         present = sum(value != 0 for value in x)
@@ -198,14 +205,21 @@ def play(
             s = loss_slope(loss, at, y, quantile, delta) / steepest if steepest > 0 else 0.0
             s = min(max(s, -1.0), 1.0) * each_weighs
             factor = 0.0 if s * (p_hat - p) < 0 else s / (1 - s * p) / 2
+            pulls = [0.0] * (d + 1)
+            for i in range(d + 1):
+                if M[i] and again:
+                    w = wealth * u(i) + (sum_w[i] / max(rounds, 1) if average else 0.0)
+                    pulls[i] = prior / 2 / max(N[i], 1) * w * M[i]
             wealth *= 1 - s * p
             rounds += 1
             for i in range(d + 1):
                 if M[i]:
                     if x[i] != 0:
+                        g = min(max(factor * x[i] / M[i] + pulls[i], -1.0), 1.0)
                         for each in learners[i]:
                             each.forget(keep)
-                            each.learn(factor * x[i] / M[i])
+                            each.learn(g)
+                        N[i] += not again
                     sum_w[i] += wealth * u(i)
         if of_labels:
             wealth += epsilon * max(high - low - span, 0.0)

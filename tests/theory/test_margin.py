@@ -71,7 +71,7 @@ def play(rows: str, slopes: str, seed: int, T: int, d: int, inner: int) -> Run:
             "hinge": -np.sign(own) * (np.sign(own) * m < 1),
         }[slopes]
         after, send = brick.settle(np, numbers, sums, np.float64(s))
-        features = brick.update(NUMPY, features, bet, send, numbers.clock)
+        features = brick.update(NUMPY, numbers, features, bet, send, np.float64(0.0))
         numbers = brick.measured(after, sums)
         used.append(within)
         told.append(float(s))

@@ -30,6 +30,10 @@ stands still while x_i = 0, so with the clock C = Σ Wealth a coordinate keeps, 
 iterates, B + u·C with one number B, changed when u changes: B ← B + (u - u')·C.  A row therefore
 costs what its non-zero features cost, exactly.
 
+**Rows that are learned again** have told what they know: a weight that only they ask for is learned
+by heart.  From the second pass on a coordinate is also told the gradient of a penalty on its weight,
+a prior's share of it at each of its rows.
+
 >>> import numpy as np
 >>> from paroli.core.space import NUMPY
 >>> brick = margin()
@@ -40,7 +44,7 @@ costs what its non-zero features cost, exactly.
 ...     bet, sums = brick.bet(NUMPY, numbers, features, x)
 ...     m = brick.margin(np, numbers, sums)
 ...     after, send = brick.settle(np, numbers, sums, np.sign(m - 5.0))
-...     features = brick.update(NUMPY, features, bet, send, numbers.clock)
+...     features = brick.update(NUMPY, numbers, features, bet, send, np.float64(0.0))
 ...     numbers = after
 >>> bool(abs(m - 5.0) < 1.0)
 True
@@ -88,10 +92,12 @@ class Numbers(NamedTuple):
 
 
 class Features(NamedTuple):
-    """What is kept for each feature; M = 0 and B = 0 for one that was never seen."""
+    """What is kept for each feature; M = B = N = 0 for one that was never seen."""
 
     M: Array
     B: Array
+    N: Array
+    """In how many rows it was, each counted once; kept where there is a prior."""
     inner: tuple[State, ...]
 
 
@@ -148,6 +154,8 @@ class margin:
         epsilon: initial wealth, in the unit of the labels.
         average: whether the mean of all iterates is added to the margin.
         keep: how much of a coordinate's sums is kept at each of its rows; 1: everything.
+        prior: how strongly rows that are learned again are kept from being learned by heart: each
+            weight, in units of 1/M, has the penalty prior/2 · w² a pass; 0: none.
         ceiling: the largest logarithm of a wealth that is staked, at most; features in less than
             double precision need a lower one.
     """
@@ -156,11 +164,13 @@ class margin:
     epsilon: float = 1.0
     average: bool = True
     keep: float = 1.0
+    prior: float = 0.0
     ceiling: float = math.log(magnitude_ceiling(np, np.float64))
 
     def __post_init__(self) -> None:
         check_number("margin", "epsilon", self.epsilon, low=0.0)
         check_number("margin", "keep", self.keep, low=0.0, high=1.0)
+        check_number("margin", "prior", self.prior, low=-1e-300)
         if not self.inner or not all(isinstance(brick, Coordinatewise) for brick in self.inner):
             raise TypeError(
                 f"margin: inner must be a tuple of coordinatewise learners such as "
@@ -171,7 +181,7 @@ class margin:
 
     def columns(self, xp: Any, like: Array) -> list[str]:
         """The names of what is kept for each feature."""
-        names = ["M", "B"]
+        names = ["M", "B", "N"] if self.prior > 0 else ["M", "B"]
         for k, brick in enumerate(self.inner):
             fields = brick.init_leaf(xp, like)._fields
             names += [f"inner.{k}.{field}" for field in fields if field != brick.largest]
@@ -180,16 +190,19 @@ class margin:
     def unpack(self, xp: Any, columns: Sequence[Array]) -> Features:
         """Columns as features: the inner learners' largest gradient is 1."""
         M, B, *rest = columns
+        N = rest.pop(0) if self.prior > 0 else xp.zeros_like(M)
         inner = []
         for brick in self.inner:
             state = in_units(xp, brick, brick.init_leaf(xp, M))
             own = {f: rest.pop(0) for f in state._fields if f != brick.largest}
             inner.append(state._replace(**own))
-        return Features(M, B, tuple(inner))
+        return Features(M, B, N, tuple(inner))
 
     def pack(self, features: Features) -> list[Array]:
         """The inverse of `unpack`."""
         columns = [features.M, features.B]
+        if self.prior > 0:
+            columns.append(features.N)
         for brick, state in zip(self.inner, features.inner, strict=True):
             columns += [getattr(state, f) for f in state._fields if f != brick.largest]
         return columns
@@ -230,7 +243,7 @@ class margin:
         u = self.fraction(xp, tuple(before), per_unit(xp, features.M))
         moved = u - self.fraction(xp, tuple(after), per_unit(xp, M))
         B = features.B + moved * space.cast(numbers.clock, x)
-        return Features(M, B, tuple(after))
+        return Features(M, B, features.N, tuple(after))
 
     def fraction(self, xp: Any, inner: tuple[State, ...], scale: Array) -> Array:
         """u, what the inner learners bet together."""
@@ -266,32 +279,47 @@ class margin:
         return Numbers(log_wealth, wealth, clock, rounds, numbers.size, numbers.rows), send
 
     def update(
-        self, space: Space, features: Features, bet: Bet, send: Array, clock: Array
+        self,
+        space: Space,
+        numbers: Numbers,
+        features: Features,
+        bet: Bet,
+        send: Array,
+        again: Array,
     ) -> Features:
-        """What a row changes; ``clock`` is what it showed when the bet was made."""
+        """What a row changes; ``numbers`` are those of its bet, ``again`` is 1 or 0."""
         xp = space.xp
         g = bet.share * space.cast(send, bet.share)
-        one = xp.full_like(g, 1.0)
+        one, N = xp.full_like(g, 1.0), features.N
+        there = xp.abs(bet.share) > 0
+        if self.prior > 0:
+            new = 1 - space.cast(again, g)
+            w = self._weight(space, numbers, features, bet.u)
+            pull = (1 - new) * (self.prior / 2) / xp.maximum(N, 1.0) * (w / bet.scale)
+            g = xp.where(there, clip(xp, g + pull, 1.0), 0.0)
+            N = N + xp.where(there, new, 0.0)
         inner = []
         for brick, state in zip(self.inner, features.inner, strict=True):
             if self.keep < 1:
-                keep = xp.where(xp.abs(bet.share) > 0, self.keep * one, one)
+                keep = xp.where(there, self.keep * one, one)
                 state = brick.weighed_leaf(xp, state, keep, keep)
             inner.append(in_units(xp, brick, brick.update_leaf(xp, state, g, one)))
         u = self.fraction(xp, tuple(inner), bet.scale)
-        B = features.B + (bet.u - u) * space.cast(clock, u)
-        return Features(features.M, B, tuple(inner))
+        B = features.B + (bet.u - u) * space.cast(numbers.clock, u)
+        return Features(features.M, B, N, tuple(inner))
+
+    def _weight(self, space: Space, numbers: Numbers, features: Features, u: Array) -> Array:
+        xp = space.xp
+        w = u * space.cast(numbers.wealth, u)
+        if not self.average:
+            return w
+        sum_w = features.B + u * space.cast(numbers.clock, u)
+        return w + sum_w / space.cast(xp.maximum(numbers.rounds, 1.0), u)
 
     def weights(self, space: Space, numbers: Numbers, features: Features) -> Array:
         """The weight of each feature: the margin is x·w while the bet is within its bounds."""
-        xp = space.xp
-        like = features.M
-        u = self.fraction(xp, features.inner, per_unit(xp, like))
-        w = u * space.cast(numbers.wealth, like)
-        if not self.average:
-            return w
-        sum_w = features.B + u * space.cast(numbers.clock, like)
-        return w + sum_w / space.cast(xp.maximum(numbers.rounds, 1.0), like)
+        u = self.fraction(space.xp, features.inner, per_unit(space.xp, features.M))
+        return self._weight(space, numbers, features, u)
 
     # Bookkeeping ----------------------------------------------------------------------------
 

@@ -69,6 +69,8 @@ class LinearLearner:
         quantile: which one, for the loss of that name.
         delta: where the Huber loss becomes linear, in the unit of the labels.
         half_life: after how many of its rows a feature has half forgotten what it saw; None: never.
+        prior: how strongly rows that are learned ``again`` are kept from being learned by heart (3
+            is a good measure); 0: not at all, and features need less room.
         inner: the learner of the bets: Algorithm 2, ScInOL, or both added up.
         epsilon: initial wealth.
         average: whether the mean of all iterates is added to predictions.
@@ -85,6 +87,7 @@ class LinearLearner:
         quantile: float = 0.5,
         delta: float = 1.0,
         half_life: float | None = None,
+        prior: float = 0.0,
         inner: Inner = "both",
         epsilon: float = 1.0,
         average: bool = True,
@@ -102,7 +105,7 @@ class LinearLearner:
         self.options: dict[str, Any] = {
             "loss": loss, "classes": int(classes), "quantile": float(quantile),
             "delta": float(delta), "half_life": None if half_life is None else float(half_life),
-            "inner": inner, "epsilon": float(epsilon), "average": bool(average),
+            "prior": float(prior), "inner": inner, "epsilon": float(epsilon), "average": bool(average),
             "intercept": bool(intercept), "precision": precision,
         }  # fmt: skip
         settings: dict[str, dict[str, float]] = {
@@ -116,6 +119,7 @@ class LinearLearner:
                 INNER[inner],
                 epsilon=epsilon,
                 average=average,
+                prior=float(prior),
                 keep=1.0 if half_life is None else 0.5 ** (1 / half_life),
                 ceiling=math.log(magnitude_ceiling(np, np.dtype(precision))),
             ),
@@ -133,23 +137,24 @@ class LinearLearner:
         """How many features there are."""
         return len(self._tables[0]) - 1
 
-    def partial_fit_batch(self, batch: Rows) -> Floats:
+    def partial_fit_batch(self, batch: Rows, *, again: bool = False) -> Floats:
         """Learn row by row; return each row's score before it was learned.
 
-        A row with weight 0 or label NaN is scored and not learned.
+        A row with weight 0 or label NaN is scored and not learned.  ``again`` says that the rows
+        were learned before: see ``prior``.
         """
         batch = _checked(batch)
         assert batch.labels is not None
         self._check_labels(batch.labels)
         self.grow(batch.dimensions)
         if len(self._tables) == 1:
-            return self._rows(0, batch, batch.labels, learn=True)
+            return self._rows(0, batch, batch.labels, again)
         known = np.isfinite(batch.labels)
         scores = []
         for k in range(len(self._tables)):
             one_against_all = np.where(batch.labels == k, 1.0, -1.0)
             one_against_all[~known] = np.nan
-            scores.append(self._rows(k, batch, one_against_all, learn=True))
+            scores.append(self._rows(k, batch, one_against_all, again))
         return np.stack(scores, axis=1)
 
     def predict_batch(self, batch: Rows) -> Floats:
@@ -157,7 +162,7 @@ class LinearLearner:
         batch = _checked(batch, labelled=False)
         if batch.dimensions > self.dimensions:
             batch = _without_unknown(batch, self.dimensions)
-        scores = [self._rows(k, batch, None, learn=False) for k in range(len(self._tables))]
+        scores = [self._rows(k, batch, None) for k in range(len(self._tables))]
         return scores[0] if len(scores) == 1 else np.stack(scores, axis=1)
 
     def grow(self, dimensions: int) -> None:
@@ -166,13 +171,12 @@ class LinearLearner:
         if more > 0:
             self._tables = [np.pad(table, ((0, more), (0, 0))) for table in self._tables]
 
-    def _rows(self, k: int, batch: Rows, labels: Floats | None, *, learn: bool) -> Floats:
-        # Without labels the row loop writes to nothing.
+    def _rows(self, k: int, batch: Rows, labels: Floats | None, again: bool = False) -> Floats:
         numbers = self._numbers[k]
         loop = native.rows if _native() else plain.rows
         return loop(
             self.learner, self._tables[k], numbers, batch.indptr, batch.indices, batch.values,
-            labels if learn else None, batch.weights, bool(self.options["intercept"]),
+            labels, batch.weights, bool(self.options["intercept"]), again,
         )  # fmt: skip
 
     def _check_labels(self, labels: Floats) -> None:

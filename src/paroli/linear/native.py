@@ -78,7 +78,8 @@ static double score(const double *num, const double *restrict sums) {
 
 static void update(const double *num, real *restrict f, const int64_t width, const int64_t n,
                    const real *restrict u, const real *restrict share,
-                   const real *restrict scale, const double send, const double clock) {
+                   const real *restrict scale, const double send, const double wealth,
+                   const double clock, const double rounds, const double again) {
     @update.before@
     for (int64_t begin = 0; begin < n; begin += LANES) {
         #pragma omp simd
@@ -93,7 +94,7 @@ void paroli_rows(const int64_t rows, const int64_t *indptr, const int32_t *indic
                  const value *values, const double *labels, const double *weights,
                  const int32_t intercept, real *restrict table, double *restrict num,
                  int32_t *restrict row, real *restrict f, const int64_t width, int32_t *restrict place, double *restrict out,
-                 const int32_t far) {
+                 const int32_t far, const double again) {
     real *restrict const x = f + FIELDS * width, *restrict const u = x + width;
     real *restrict const share = u + width, *restrict const scale = share + width;
     for (int64_t r = 0; r < rows; r++) {
@@ -149,14 +150,15 @@ void paroli_rows(const int64_t rows, const int64_t *indptr, const int32_t *indic
                 bet(num, f, width, whole, x, u, share, scale, sums);
                 at = score(num, sums);
             }
-            const double clock = @clock@;
+            const double wealth = @wealth@, clock = @clock@, rounds = @rounds@;
             double send;
             {
                 @settle.before@
                 send = @settle.send@;
                 @settle.store@
             }
-            update(num, f, width, whole, u, share, scale, send, clock);
+            update(num, f, width, whole, u, share, scale, send, wealth, clock, rounds,
+                   again);
         }
         {
             @finish.before@
@@ -185,7 +187,19 @@ def source(learner: linear, real: str, value: str) -> str:
     features = learner.bets.unpack(xp, columns)
     inputs |= {name: f"f[{k} * width + j]" for k, name in enumerate(names)}
     inputs |= {name: f"{name}[j]" for name in ("x", "u", "share", "scale")}
-    for name in ("present", "send", "clock", "y", "weight", "each", "unit", "at"):
+    for name in (
+        "present",
+        "send",
+        "wealth",
+        "clock",
+        "rounds",
+        "again",
+        "y",
+        "weight",
+        "each",
+        "unit",
+        "at",
+    ):
         inputs[name] = name
     sums = Sums(*[number(f"sum {k}") for k in range(3)])
     inputs |= {f"sum {k}": f"sums[{k}]" for k in range(3)}
@@ -193,7 +207,7 @@ def source(learner: linear, real: str, value: str) -> str:
 
     parts: dict[str, str] = {
         "real": TYPES[real], "value": TYPES[value], "fields": str(len(names)), "lanes": str(LANES[real]),
-        "clock": inputs["bet.clock"],
+        **{name: inputs[f"bet.{name}"] for name in ("wealth", "clock", "rounds")},
     }  # fmt: skip
 
     def part(name: str, results: Mapping[str, Node], stored: Sequence[str] = ()) -> None:
@@ -227,7 +241,10 @@ def source(learner: linear, real: str, value: str) -> str:
     part("finish", flatten(learner.finish(xp, state, number("unit"))), paths)
 
     known = Bet(*[entry(name, real) for name in Bet._fields])
-    updated = learner.bets.update(space, features, known, number("send"), number("clock"))
+    of_bet = {name: number(name) for name in ("wealth", "clock", "rounds")}
+    updated = learner.bets.update(
+        space, state.bet._replace(**of_bet), features, known, number("send"), number("again")
+    )
     part("update", dict(zip(names, learner.bets.pack(updated), strict=True)), names)
 
     text = SKELETON
@@ -243,6 +260,7 @@ def _function(learner: linear, real: str, value: str) -> Callable[..., None]:
     pointer, count, flag = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32
     function.argtypes = [  # type: ignore[attr-defined]
         count, *[pointer] * 5, flag, *[pointer] * 4, count, pointer, pointer, flag,
+        ctypes.c_double,
     ]  # fmt: skip
     return function
 
@@ -261,6 +279,7 @@ def rows(
     labels: npt.NDArray[np.float64] | None,
     weights: npt.NDArray[np.float64] | None,
     intercept: bool,
+    again: bool = False,
 ) -> npt.NDArray[np.float64]:
     """Learn rows one after the other; return their scores, each before it was learned.
 
@@ -275,6 +294,7 @@ def rows(
         labels: NaN, or no array: the row is not learned.
         weights: 0: the row is not learned.
         intercept: whether every row has the constant feature 1.
+        again: whether the rows were learned before.
     """
     function = _function(learner, table.dtype.name, values.dtype.name)
     count = len(indptr) - 1
@@ -287,7 +307,7 @@ def rows(
     function(
         count, _at(indptr), _at(indices), _at(values), _at(labels), _at(weights), intercept,
         _at(table), _at(numbers), _at(row), _at(f), width, _at(place),
-        _at(out), table.nbytes > FAR,
+        _at(out), table.nbytes > FAR, float(again),
     )  # fmt: skip
     return out
 

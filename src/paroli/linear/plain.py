@@ -33,6 +33,7 @@ def rows(
     labels: npt.NDArray[np.float64] | None,
     weights: npt.NDArray[np.float64] | None,
     intercept: bool,
+    again: bool = False,
 ) -> npt.NDArray[np.float64]:
     """As `paroli.linear.native.rows`."""
     bets, xp = learner.bets, np
@@ -56,9 +57,9 @@ def rows(
             if step:
                 bet, sums = bets.bet(NUMPY, state.bet, features, x)
                 score = learner.score(xp, state, sums)
-            clock = state.bet.clock
+            numbers_of_bet = state.bet
             state, send = learner.settle(xp, state, sums, score, y, each)
-            features = bets.update(NUMPY, features, bet, send, clock)
+            features = bets.update(NUMPY, numbers_of_bet, features, bet, send, np.float64(again))
         state = learner.finish(xp, state, unit)
         table[place] = np.stack(bets.pack(features), axis=1)
     numbers[:] = list(flatten(state).values())

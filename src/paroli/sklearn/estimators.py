@@ -28,6 +28,7 @@ class _Recursive(BaseEstimator):  # type: ignore[misc]
     _parameter_constraints: dict[str, list[Any]] = {  # noqa: RUF012  # scikit-learn's own form
         "n_passes": [Interval(Integral, 1, None, closed="left")],
         "shuffle": ["boolean"],
+        "prior": [Interval(Real, 0, None, closed="left")],
         "half_life": [None, Interval(Real, 0, None, closed="neither")],
         "inner": [StrOptions(set(INNER))],
         "average": ["boolean"],
@@ -43,7 +44,11 @@ class _Recursive(BaseEstimator):  # type: ignore[misc]
             if hasattr(self, name)
         }
         return LinearLearner(
-            dimensions=dimensions, classes=classes, intercept=self.fit_intercept, **options
+            dimensions=dimensions,
+            classes=classes,
+            intercept=self.fit_intercept,
+            prior=self.prior if self.n_passes > 1 else 0.0,
+            **options,
         )
 
     def _validated(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, Any]:
@@ -83,15 +88,23 @@ class _Recursive(BaseEstimator):  # type: ignore[misc]
             self._loss, self._weight = 0.0, 0.0
         for number in range(self.n_passes):
             order = rng.permutation(len(labels)) if self.shuffle else slice(None)
-            self._learn(learner, X[order], labels[order], weights[order])
+            self._learn(learner, X[order], labels[order], weights[order], again=number > 0)
             if number == 0:
                 validated = self._loss, self._weight
         # What was learned before cannot be validated by learning it again.
         self._loss, self._weight = validated
         self._done(learner)
 
-    def _learn(self, learner: LinearLearner, X: Any, labels: Floats, weights: Floats) -> None:
-        scores = learner.partial_fit_batch(_rows(X, labels, weights))
+    def _learn(
+        self,
+        learner: LinearLearner,
+        X: Any,
+        labels: Floats,
+        weights: Floats,
+        *,
+        again: bool = False,
+    ) -> None:
+        scores = learner.partial_fit_batch(_rows(X, labels, weights), again=again)
         used = weights > 0
         self._loss += float(np.sum(weights[used] * learner.losses(scores[used], labels[used])))
         self._weight += float(weights.sum())
@@ -138,6 +151,7 @@ class RecursiveClassifier(ClassifierMixin, _Recursive):  # type: ignore[misc]
         loss: ``'logistic'``, which has probabilities, or ``'hinge'``.
         n_passes: how often `fit` goes over the rows.
         shuffle: whether `fit` brings them into a random order first, anew in each pass.
+        prior: how strongly further passes are kept from learning the rows by heart; 0: not at all.
         half_life: for streams that change: after how many of its rows a feature has half forgotten
             what it saw.
         inner: ``'both'``, or one of the inner learners: ``'diagonal'`` (Algorithm 2), ``'scinol'``.
@@ -174,6 +188,7 @@ class RecursiveClassifier(ClassifierMixin, _Recursive):  # type: ignore[misc]
         *,
         n_passes: int = 1,
         shuffle: bool = True,
+        prior: float = 3.0,
         half_life: float | None = None,
         inner: str = "both",
         average: bool = True,
@@ -185,6 +200,7 @@ class RecursiveClassifier(ClassifierMixin, _Recursive):  # type: ignore[misc]
         self.loss = loss
         self.n_passes = n_passes
         self.shuffle = shuffle
+        self.prior = prior
         self.half_life = half_life
         self.inner = inner
         self.average = average
@@ -301,6 +317,7 @@ class RecursiveRegressor(RegressorMixin, _Recursive):  # type: ignore[misc]
         delta: where the Huber loss becomes linear, in the unit of the labels.
         n_passes: how often `fit` goes over the rows.
         shuffle: whether `fit` brings them into a random order first, anew in each pass.
+        prior: how strongly further passes are kept from learning the rows by heart; 0: not at all.
         half_life: for streams that change: after how many of its rows a feature has half forgotten
             what it saw.
         inner: ``'both'``, or one of the inner learners: ``'diagonal'`` (Algorithm 2), ``'scinol'``.
@@ -337,6 +354,7 @@ class RecursiveRegressor(RegressorMixin, _Recursive):  # type: ignore[misc]
         delta: float = 1.0,
         n_passes: int = 1,
         shuffle: bool = True,
+        prior: float = 3.0,
         half_life: float | None = None,
         inner: str = "both",
         average: bool = True,
@@ -349,6 +367,7 @@ class RecursiveRegressor(RegressorMixin, _Recursive):  # type: ignore[misc]
         self.delta = delta
         self.n_passes = n_passes
         self.shuffle = shuffle
+        self.prior = prior
         self.half_life = half_life
         self.inner = inner
         self.average = average
