@@ -50,10 +50,12 @@ def contestants(X: Any, y: Any, *, slow: bool) -> Iterator[tuple[str, str, Calla
             yield name, "", lambda o=optimizer: rivals.river(X, y, o())
 
 
-def measure(name: str, X: Any, y: Any, *, slow: bool) -> list[tuple[object, ...]]:
+def measure(name: str, X: Any, y: Any, *, slow: bool, only: str) -> list[tuple[object, ...]]:
     """Rows of the table for one set."""
     best: dict[str, tuple[float, str, float]] = {}
     for learner, setting, run in contestants(X, y, slow=slow):
+        if not learner.startswith(only):
+            continue
         begin = time.perf_counter()
         loss = log_loss(run(), y)
         seconds = time.perf_counter() - begin
@@ -96,6 +98,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="progressive log-loss on real streams")
     parser.add_argument("--data", type=Path, required=True, help="see streams_sets.py")
     parser.add_argument("--sets", nargs="*", help="only these")
+    parser.add_argument(
+        "--only",
+        default="",
+        help="learners whose names begin with this; the others' rows stay as they are in the table",
+    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--quick", action="store_true", help="no learners that need Python a row")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
@@ -108,8 +115,11 @@ def main() -> None:
         except PackageNotFoundError:
             head[package] = "not installed"
     found: list[tuple[object, ...]] = []
+    if args.only and path.exists():
+        kept = [row for row in read_table(path)[1] if not row["learner"].startswith(args.only)]
+        found += [tuple(row[column] for column in COLUMNS) for row in kept]
     for name, X, y in sets(args.data, args.seed, args.sets):
-        found += measure(name, X, y, slow=not args.quick)
+        found += measure(name, X, y, slow=not args.quick, only=args.only)
         write_table(path, head, COLUMNS, found)
     print(summary(path))
 

@@ -104,7 +104,11 @@ class Scinol:
         self.squares, self.sum_g = self.squares + g * g, self.sum_g + g
 
 
-INNER = {"both": (Diagonal, Scinol), "diagonal": (Diagonal,), "scinol": (Scinol,)}
+INNER = {
+    "both": ((Diagonal, 0.3), (Scinol, 2.0)),
+    "diagonal": ((Diagonal, 1.0),),
+    "scinol": ((Scinol, 2.0),),
+}
 
 
 def play(
@@ -155,7 +159,7 @@ def play(
             if M[i] == 0:
                 M[i] = a
                 share = (sized + 1) / (size + present)
-                learners[i] = [cls(share) for cls in INNER[inner]]
+                learners[i] = [cls(share * start) for cls, start in INNER[inner]]
             elif a > M[i]:
                 new = 1.05 * M[i] if a > 3 * M[i] else a
                 for each in learners[i]:

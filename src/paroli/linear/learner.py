@@ -26,11 +26,9 @@ import numpy as np
 import numpy.typing as npt
 
 from paroli.core import losses
-from paroli.core.diagonal import diagonal
 from paroli.core.learner import Coordinatewise, flatten, unflatten
 from paroli.core.linear import Linear, linear
-from paroli.core.margin import margin
-from paroli.core.scinol import scinol
+from paroli.core.margin import ALGORITHM_2, BOTH, SCINOL, margin
 from paroli.core.space import NUMPY, magnitude_ceiling
 from paroli.linear import native, plain
 from paroli.native.build import NoCompilerError
@@ -40,9 +38,9 @@ Inner: TypeAlias = Literal["both", "diagonal", "scinol"]
 Precision: TypeAlias = Literal["float32", "float64"]
 
 INNER: dict[str, tuple[Coordinatewise, ...]] = {
-    "both": (diagonal(), scinol(cap=None, rescale=False)),
-    "diagonal": (diagonal(),),
-    "scinol": (scinol(cap=None, rescale=False),),
+    "both": BOTH,
+    "diagonal": (ALGORITHM_2,),
+    "scinol": (SCINOL,),
 }
 LOSSES = ("logistic", "hinge", "squared", "absolute", "quantile", "huber", "poisson")
 CLASSIFYING = ("logistic", "hinge")

@@ -7,7 +7,7 @@
 >>> numbers = np.array(list(flatten(learner.start(np.float64(0.0))).values()))
 >>> rows(learner, table, numbers, np.array([0, 2, 3]), np.array([0, 1, 0], dtype=np.int32),
 ...      np.array([1.0, 2.0, 1.0]), np.array([1.0, 1.0]), None, intercept=True).round(3)
-array([0.   , 0.223])
+array([0.   , 0.333])
 """
 
 from __future__ import annotations

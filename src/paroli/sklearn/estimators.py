@@ -336,7 +336,7 @@ class RecursiveRegressor(RegressorMixin, _Recursive):  # type: ignore[misc]
     >>> X = np.random.default_rng(0).standard_normal((2000, 2)) * [1.0, 1e6]
     >>> model = RecursiveRegressor(random_state=0).fit(X, 7 + X @ [3.0, 1e-6])
     >>> (model.coef_ * [1, 1e6]).round(1), round(model.intercept_, 1)
-    (array([3. , 0.9]), 7.0)
+    (array([3., 1.]), 7.0)
     """
 
     _parameter_constraints = {  # noqa: RUF012
