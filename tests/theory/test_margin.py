@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paroli import diagonal, scinol, theory_margin
-from paroli.core.margin import counted, largest, margin
+from paroli.core.margin import largest, margin
 from paroli.core.space import NUMPY
 
 Array = npt.NDArray[np.float64]
@@ -58,7 +58,7 @@ def play(rows: str, slopes: str, seed: int, T: int, d: int, inner: int) -> Run:
         new = (features.M == 0) & (x[t] != 0)
         endowment[new] = share * INNER[inner][0].epsilon  # type: ignore[attr-defined]
         features = brick.announce(NUMPY, numbers, features, x[t], present)
-        within = counted(np, features.M, x[t])
+        within = brick.counted(np, features, x[t])
         bet, sums = brick.bet(NUMPY, numbers, features, within)
         m = float(brick.margin(np, numbers, sums))
         own = x[t] @ truth

@@ -135,11 +135,6 @@ def largest(xp: Any, M: Array, x: Array) -> Array:
     return xp.where(outlying, GROWTH * M, xp.maximum(M, size))
 
 
-def counted(xp: Any, M: Array, x: Array) -> Array:
-    """As what an announced x counts."""
-    return xp.minimum(xp.maximum(x, -M), M)
-
-
 def per_unit(xp: Any, M: Array) -> Array:
     """1/M, for features that were seen."""
     return 1 / xp.where(M > 0, M, 1.0)
@@ -227,6 +222,10 @@ class margin:
         log_wealth = math.log(self.epsilon) if unit else NO_WEALTH
         wealth = math.exp(log_wealth)
         return Numbers(zero + log_wealth, zero + wealth, zero, zero, zero, zero)
+
+    def counted(self, xp: Any, features: Features, x: Array) -> Array:
+        """As what an announced x counts."""
+        return xp.minimum(xp.maximum(x, -features.M), features.M)
 
     def announce(
         self, space: Space, numbers: Numbers, features: Features, x: Array, present: Array

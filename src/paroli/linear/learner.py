@@ -29,12 +29,14 @@ from paroli.core import losses
 from paroli.core.learner import Coordinatewise, flatten, unflatten
 from paroli.core.linear import Linear, linear
 from paroli.core.margin import ALGORITHM_2, BOTH, SCINOL, margin
+from paroli.core.printed import printed
 from paroli.core.space import NUMPY, magnitude_ceiling
 from paroli.linear import native, plain
 from paroli.native.build import NoCompilerError
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Inner: TypeAlias = Literal["both", "diagonal", "scinol"]
+Variant: TypeAlias = Literal["margin", "paper"]
 Precision: TypeAlias = Literal["float32", "float64"]
 
 INNER: dict[str, tuple[Coordinatewise, ...]] = {
@@ -69,6 +71,8 @@ class LinearLearner:
         half_life: after how many of its rows a feature has half forgotten what it saw; None: never.
         prior: how strongly rows that are learned ``again`` are kept from being learned by heart (3
             is a good measure); 0: not at all, and features need less room.
+        variant: ``"margin"``, or ``"paper"``: Algorithm 1 as printed, with Algorithm 2 or ScInOL
+            inside and the largest ‖g‖₁ so far for a bound.
         inner: the learner of the bets: Algorithm 2, ScInOL, or both added up.
         epsilon: initial wealth.
         average: whether the mean of all iterates is added to predictions.
@@ -86,6 +90,7 @@ class LinearLearner:
         delta: float = 1.0,
         half_life: float | None = None,
         prior: float = 0.0,
+        variant: Variant = "margin",
         inner: Inner = "both",
         epsilon: float = 1.0,
         average: bool = True,
@@ -96,6 +101,10 @@ class LinearLearner:
             raise ValueError(f"loss must be one of {', '.join(LOSSES)}, not {loss!r}")
         if inner not in INNER:
             raise ValueError(f"inner must be one of {', '.join(INNER)}, not {inner!r}")
+        if variant not in ("margin", "paper"):
+            raise ValueError(f"variant must be 'margin' or 'paper', not {variant!r}")
+        if variant == "paper" and inner == "both":
+            inner = "diagonal"
         if precision not in ("float32", "float64"):
             raise ValueError(f"precision must be 'float32' or 'float64', not {precision!r}")
         if half_life is not None and not half_life > 0:
@@ -103,7 +112,7 @@ class LinearLearner:
         self.options: dict[str, Any] = {
             "loss": loss, "classes": int(classes), "quantile": float(quantile),
             "delta": float(delta), "half_life": None if half_life is None else float(half_life),
-            "prior": float(prior), "inner": inner, "epsilon": float(epsilon), "average": bool(average),
+            "prior": float(prior), "variant": variant, "inner": inner, "epsilon": float(epsilon), "average": bool(average),
             "intercept": bool(intercept), "precision": precision,
         }  # fmt: skip
         settings: dict[str, dict[str, float]] = {
@@ -113,7 +122,7 @@ class LinearLearner:
         self.loss: losses.Loss = getattr(losses, loss)(**settings.get(loss, {}))
         self.learner = linear(
             self.loss,
-            margin(
+            (margin if variant == "margin" else printed)(
                 INNER[inner],
                 epsilon=epsilon,
                 average=average,

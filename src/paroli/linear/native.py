@@ -17,10 +17,10 @@ import numpy.typing as npt
 from paroli.core.learner import flatten, unflatten
 from paroli.core.linear import Linear, linear
 from paroli.core.losses import logistic
-from paroli.core.margin import Bet, Sums, counted
+from paroli.core.margin import Bet, Sums
 from paroli.native.build import load
 from paroli.native.c import PRELUDE, Body
-from paroli.native.trace import NAMESPACE, Node, TraceSpace, entry, number
+from paroli.native.trace import NAMESPACE, Node, TraceSpace, entry, number, summand
 
 TYPES = {"float32": "float", "float64": "double"}
 
@@ -226,10 +226,9 @@ def source(learner: linear, real: str, value: str) -> str:
     part("announce", dict(zip(names, learner.bets.pack(announced), strict=True)), names)
 
     # From here on x counts as `counted` says: announced, |x| may still exceed M.
-    within = counted(xp, features.M, x)
-    space.reductions.clear()
-    bet, _ = learner.bets.bet(space, state.bet, features, within)
-    part("bet", {str(k): n for k, n in enumerate([*bet, *(n for _, n in space.reductions)])})
+    within = learner.bets.counted(xp, features, x)
+    bet, added = learner.bets.bet(space, state.bet, features, within)
+    part("bet", {str(k): node for k, node in enumerate([*bet, *map(summand, added)])})
     part("score", {"0": learner.score(xp, state, sums)})
 
     observed, steps, weighs, unit = learner.observe(xp, state, sums, y, weight)

@@ -19,7 +19,6 @@ import numpy.typing as npt
 
 from paroli.core.learner import flatten, unflatten
 from paroli.core.linear import Linear, linear
-from paroli.core.margin import counted
 from paroli.core.space import NUMPY
 
 
@@ -45,7 +44,7 @@ def rows(
         features = bets.unpack(xp, list(table[place].T))
         present = np.float64(len(x))
         features = bets.announce(NUMPY, state.bet, features, x, present)
-        x = counted(xp, features.M, x)
+        x = bets.counted(xp, features, x)
         bet, sums = bets.bet(NUMPY, state.bet, features, x)
         score = scores[r] = learner.score(xp, state, sums)
         y = np.float64(np.nan) if labels is None else labels[r]
