@@ -26,6 +26,7 @@ OURS = {
     "paroli, Algorithm 2 inside": {"inner": "diagonal"},
     "paroli, ScInOL inside": {"inner": "scinol"},
     "paroli, last iterate": {"average": False},
+    "paroli, Algorithm 1 as printed": {"variant": "paper"},
 }
 COLUMNS = ("set", "rows", "features", "learner", "log_loss", "setting", "seconds")
 BEST_OF = "best of"

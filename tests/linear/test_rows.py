@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from paroli import OnlineLearner, diagonal, recursive, rescaled
 from paroli.linear import LinearLearner, learner
 from paroli.linear.learner import INNER, LOSSES
 from paroli.native.build import available
@@ -151,3 +152,18 @@ def test_compiled_is_dense(stream: Stream, options: dict[str, Any]) -> None:
     batch = stream.batch()
     dense = literal.play(*as_lists(batch), stream.d, loss=stream.loss, first=stream.rows, **options)
     assert distance(played(batch, True, loss=stream.loss, **options), dense) < 1e-10
+
+
+@pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=needs_compiler)])
+def test_the_papers_variant_is_the_bricks_stack(compiled: bool) -> None:
+    """``variant="paper"`` plays what the printed algorithm's bricks play on the gradients s·x."""
+    batch = Stream(3, 200, 5, "logistic", 1.0, False).batch()
+    got = played(batch, compiled, variant="paper", average=False)
+    whole = OnlineLearner(rescaled(recursive(diagonal())), start=np.zeros(6))
+    rows, labels, _ = as_lists(batch)
+    expected = []
+    for row, y in zip(rows, labels, strict=True):
+        x = np.array([row.get(i, 0.0) for i in range(5)] + [1.0])
+        expected.append(x @ whole.point)
+        whole.update(-y / (1 + np.exp(y * expected[-1])) * x)
+    assert distance(got, expected) < 1e-10

@@ -31,8 +31,8 @@ iterates, B + u·C with one number B, changed when u changes: B ← B + (u - u')
 costs what its non-zero features cost, exactly.
 
 **Rows that are learned again** have told what they know: a weight that only they ask for is learned
-by heart.  From the second pass on a coordinate is also told the gradient of a penalty on its weight,
-a prior's share of it at each of its rows.
+by heart.  From the second pass on a coordinate is also told the gradient of a penalty on its
+weight, a prior's share of it at each of its rows.
 
 >>> import numpy as np
 >>> from paroli.core.space import NUMPY
@@ -79,9 +79,9 @@ NO_WEALTH = -700.0
 ALGORITHM_2 = diagonal()
 SCINOL = scinol(epsilon=2.0, cap=None, rescale=False)
 BOTH: tuple[Coordinatewise, ...] = (diagonal(epsilon=0.3), SCINOL)
-"""On real streams ScInOL is nearly always the better one, and much the better one where features are
-correlated; Algorithm 2 is quicker where a stream changes.  Between 1 and 6 the wealth that ScInOL
-starts with matters little."""
+"""On real streams ScInOL is nearly always the better one, and much the better one where features
+are correlated; Algorithm 2 is quicker where a stream changes.  Between 1 and 6 the wealth that
+ScInOL starts with matters little."""
 
 
 class Numbers(NamedTuple):

@@ -71,8 +71,8 @@ class LinearLearner:
         half_life: after how many of its rows a feature has half forgotten what it saw; None: never.
         prior: how strongly rows that are learned ``again`` are kept from being learned by heart (3
             is a good measure); 0: not at all, and features need less room.
-        variant: ``"margin"``, or ``"paper"``: Algorithm 1 as printed, with Algorithm 2 or ScInOL
-            inside and the largest ‖g‖₁ so far for a bound.
+        variant: ``"margin"``, or ``"paper"``: Algorithm 1 as printed with Algorithm 2 inside, the
+            bound on the gradients being the largest so far.
         inner: the learner of the bets: Algorithm 2, ScInOL, or both added up.
         epsilon: initial wealth.
         average: whether the mean of all iterates is added to predictions.
@@ -103,7 +103,9 @@ class LinearLearner:
             raise ValueError(f"inner must be one of {', '.join(INNER)}, not {inner!r}")
         if variant not in ("margin", "paper"):
             raise ValueError(f"variant must be 'margin' or 'paper', not {variant!r}")
-        if variant == "paper" and inner == "both":
+        if variant == "paper":
+            if inner == "scinol":
+                raise ValueError("variant 'paper' has Algorithm 2 inside: leave inner as it is")
             inner = "diagonal"
         if precision not in ("float32", "float64"):
             raise ValueError(f"precision must be 'float32' or 'float64', not {precision!r}")
@@ -112,7 +114,8 @@ class LinearLearner:
         self.options: dict[str, Any] = {
             "loss": loss, "classes": int(classes), "quantile": float(quantile),
             "delta": float(delta), "half_life": None if half_life is None else float(half_life),
-            "prior": float(prior), "variant": variant, "inner": inner, "epsilon": float(epsilon), "average": bool(average),
+            "prior": float(prior), "variant": variant, "inner": inner,
+            "epsilon": float(epsilon), "average": bool(average),
             "intercept": bool(intercept), "precision": precision,
         }  # fmt: skip
         settings: dict[str, dict[str, float]] = {

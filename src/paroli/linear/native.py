@@ -93,8 +93,8 @@ static void update(const double *num, real *restrict f, const int64_t width, con
 void paroli_rows(const int64_t rows, const int64_t *indptr, const int32_t *indices,
                  const value *values, const double *labels, const double *weights,
                  const int32_t intercept, real *restrict table, double *restrict num,
-                 int32_t *restrict row, real *restrict f, const int64_t width, int32_t *restrict place, double *restrict out,
-                 const int32_t far, const double again) {
+                 int32_t *restrict row, real *restrict f, const int64_t width,
+                 int32_t *restrict place, double *restrict out, const int32_t far, const double again) {
     real *restrict const x = f + FIELDS * width, *restrict const u = x + width;
     real *restrict const share = u + width, *restrict const scale = share + width;
     for (int64_t r = 0; r < rows; r++) {
@@ -206,7 +206,8 @@ def source(learner: linear, real: str, value: str) -> str:
     y, weight, each = number("y"), number("weight"), number("each")
 
     parts: dict[str, str] = {
-        "real": TYPES[real], "value": TYPES[value], "fields": str(len(names)), "lanes": str(LANES[real]),
+        "real": TYPES[real], "value": TYPES[value], "fields": str(len(names)),
+        "lanes": str(LANES[real]),
         **{name: inputs[f"bet.{name}"] for name in ("wealth", "clock", "rounds")},
     }  # fmt: skip
 

@@ -22,6 +22,10 @@ from paroli.linear.learner import CLASSIFYING, INNER, LOSSES, LinearLearner
 Floats = npt.NDArray[np.float64]
 
 
+def _has_probabilities(model: Any) -> bool:
+    return bool(model.loss == "logistic")
+
+
 class _Recursive(BaseEstimator):  # type: ignore[misc]
     """What the two have in common."""
 
@@ -30,6 +34,7 @@ class _Recursive(BaseEstimator):  # type: ignore[misc]
         "shuffle": ["boolean"],
         "prior": [Interval(Real, 0, None, closed="left")],
         "half_life": [None, Interval(Real, 0, None, closed="neither")],
+        "variant": [StrOptions({"margin", "paper"})],
         "inner": [StrOptions(set(INNER))],
         "average": ["boolean"],
         "fit_intercept": ["boolean"],
@@ -40,7 +45,7 @@ class _Recursive(BaseEstimator):  # type: ignore[misc]
     def _new_learner(self, dimensions: int, classes: int) -> LinearLearner:
         options = {
             name: getattr(self, name)
-            for name in ("loss", "half_life", "inner", "average", "quantile", "delta")
+            for name in ("loss", "half_life", "inner", "average", "quantile", "delta", "variant")
             if hasattr(self, name)
         }
         return LinearLearner(
@@ -80,7 +85,8 @@ class _Recursive(BaseEstimator):  # type: ignore[misc]
 
     def _scores(self, X: Any) -> Floats:
         X = self._checked_for_prediction(X)
-        return self.learner_.predict_batch(_rows(X, None, None))
+        learner: LinearLearner = self.learner_
+        return learner.predict_batch(_rows(X, None, None))
 
     def _fit(self, X: Any, labels: Floats, weights: Floats, learner: LinearLearner) -> None:
         rng = check_random_state(self.random_state)
@@ -154,6 +160,8 @@ class RecursiveClassifier(ClassifierMixin, _Recursive):  # type: ignore[misc]
         prior: how strongly further passes are kept from learning the rows by heart; 0: not at all.
         half_life: for streams that change: after how many of its rows a feature has half forgotten
             what it saw.
+        variant: ``'margin'``, or ``'paper'``: Algorithm 1 as printed, far too careful on rows of
+            many features.
         inner: ``'both'``, or one of the inner learners: ``'diagonal'`` (Algorithm 2), ``'scinol'``.
         average: whether the mean of all iterates is added to the last one.
         fit_intercept: whether there is a constant feature.
@@ -190,6 +198,7 @@ class RecursiveClassifier(ClassifierMixin, _Recursive):  # type: ignore[misc]
         shuffle: bool = True,
         prior: float = 3.0,
         half_life: float | None = None,
+        variant: str = "margin",
         inner: str = "both",
         average: bool = True,
         fit_intercept: bool = True,
@@ -202,6 +211,7 @@ class RecursiveClassifier(ClassifierMixin, _Recursive):  # type: ignore[misc]
         self.shuffle = shuffle
         self.prior = prior
         self.half_life = half_life
+        self.variant = variant
         self.inner = inner
         self.average = average
         self.fit_intercept = fit_intercept
@@ -268,16 +278,14 @@ class RecursiveClassifier(ClassifierMixin, _Recursive):  # type: ignore[misc]
         best = scores.argmax(axis=1) if scores.ndim == 2 else (scores > 0).astype(np.intp)
         return self.classes_[best]
 
-    @available_if(lambda self: self.loss == "logistic")  # type: ignore[misc]
+    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Floats:
         """The probability of each class."""
-        shares = self.learner_.outputs(self._scores(X)) if hasattr(self, "learner_") else None
-        if shares is None:
-            check_is_fitted(self)
-        assert shares is not None
+        check_is_fitted(self)
+        shares = self.learner_.outputs(self._scores(X))
         return shares if shares.ndim == 2 else np.stack([1 - shares, shares], axis=1)
 
-    @available_if(lambda self: self.loss == "logistic")  # type: ignore[misc]
+    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def predict_log_proba(self, X: Any) -> Floats:
         """Its logarithm."""
         with np.errstate(divide="ignore"):
@@ -320,6 +328,8 @@ class RecursiveRegressor(RegressorMixin, _Recursive):  # type: ignore[misc]
         prior: how strongly further passes are kept from learning the rows by heart; 0: not at all.
         half_life: for streams that change: after how many of its rows a feature has half forgotten
             what it saw.
+        variant: ``'margin'``, or ``'paper'``: Algorithm 1 as printed, far too careful on rows of
+            many features.
         inner: ``'both'``, or one of the inner learners: ``'diagonal'`` (Algorithm 2), ``'scinol'``.
         average: whether the mean of all iterates is added to the last one.
         fit_intercept: whether there is a constant feature.
@@ -356,6 +366,7 @@ class RecursiveRegressor(RegressorMixin, _Recursive):  # type: ignore[misc]
         shuffle: bool = True,
         prior: float = 3.0,
         half_life: float | None = None,
+        variant: str = "margin",
         inner: str = "both",
         average: bool = True,
         fit_intercept: bool = True,
@@ -369,6 +380,7 @@ class RecursiveRegressor(RegressorMixin, _Recursive):  # type: ignore[misc]
         self.shuffle = shuffle
         self.prior = prior
         self.half_life = half_life
+        self.variant = variant
         self.inner = inner
         self.average = average
         self.fit_intercept = fit_intercept
@@ -400,9 +412,9 @@ class RecursiveRegressor(RegressorMixin, _Recursive):  # type: ignore[misc]
 
     def predict(self, X: Any) -> Floats:
         """The value of each row; of counts the mean."""
-        return (
-            self.learner_.outputs(self._scores(X)) if hasattr(self, "learner_") else self._scores(X)
-        )
+        check_is_fitted(self)
+        learner: LinearLearner = self.learner_
+        return learner.outputs(self._scores(X))
 
 
 def _rows(X: Any, labels: Floats | None, weights: Floats | None) -> Any:
