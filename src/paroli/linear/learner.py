@@ -175,6 +175,16 @@ class LinearLearner:
         scores = [self._rows(k, batch, None) for k in range(len(self._tables))]
         return scores[0] if len(scores) == 1 else np.stack(scores, axis=1)
 
+    def one_row(self) -> native.OneRow | None:
+        """The row loop for single rows, good until the learner `grow`s; None without a compiler.
+
+        What is given to it is not checked.
+        """
+        if len(self._tables) > 1 or not _native():
+            return None
+        intercept = bool(self.options["intercept"])
+        return native.OneRow(self.learner, self._tables[0], self._numbers[0], intercept)
+
     def grow(self, dimensions: int) -> None:
         """Make room for features that appear late."""
         more = dimensions - self.dimensions
@@ -227,7 +237,7 @@ class LinearLearner:
         if self.options["loss"] not in CLASSIFYING:
             return scores
         shares = _sigmoid(scores)
-        return shares if scores.ndim == 1 else _shares(shares)
+        return shares if scores.ndim < 2 else _shares(shares)
 
     def weights_at(self, indices: npt.NDArray[np.int32]) -> Floats:
         """The present weight of each feature; (n, classes) for more than two."""

@@ -312,6 +312,62 @@ def rows(
     return out
 
 
+class OneRow:
+    """The row loop for single rows: all room is prepared, so a call is little more than the loop.
+
+    Args:
+        learner: what to compute.
+        table: as `rows` has it; it is changed.
+        numbers: the same.
+        intercept: whether every row has the constant feature 1.
+    """
+
+    def __init__(
+        self,
+        learner: linear,
+        table: npt.NDArray[Any],
+        numbers: npt.NDArray[np.float64],
+        intercept: bool,
+    ) -> None:
+        self._call = _function(learner, table.dtype.name, "float64")
+        self._table, self._numbers, self._intercept = table, numbers, intercept
+        self._room(64)
+
+    def _room(self, width: int) -> None:
+        dtype = self._table.dtype
+        padded = width + 1 + LANES[dtype.name]
+        self._width = width
+        self._indptr, self._indices = np.zeros(2, np.int64), np.zeros(width, np.int32)
+        self._values, self._told, self._out = np.zeros(width), np.zeros(2), np.zeros(1)
+        row, place = np.empty(padded, np.int32), np.zeros(len(self._table), np.int32)
+        f = np.empty((self._table.shape[1] + 4, padded), dtype)
+        self._kept = row, place, f
+        told = _at(self._told)
+        assert told is not None
+        self._before = 1, _at(self._indptr), _at(self._indices), _at(self._values)
+        self._labelled = told, told + self._told.itemsize
+        self._after = (
+            self._intercept, _at(self._table), _at(self._numbers), _at(row), _at(f), padded,
+            _at(place), _at(self._out), 0, 0.0,
+        )  # fmt: skip
+
+    def __call__(
+        self, indices: list[int], values: list[float], label: float | None, weight: float
+    ) -> float:
+        """The score of a row, before it is learned where it has a label."""
+        count = len(indices)
+        if count > self._width:
+            self._room(2 * count)
+        self._indptr[1] = count
+        self._indices[:count], self._values[:count] = indices, values
+        if label is None:
+            self._call(*self._before, None, None, *self._after)
+        else:
+            self._told[:] = label, weight
+            self._call(*self._before, *self._labelled, *self._after)
+        return float(self._out[0])
+
+
 def warm_up() -> None:
     """Compile the most common row loop, or say why that cannot be done."""
     _function(linear(logistic()), "float64", "float64")
