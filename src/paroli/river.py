@@ -35,7 +35,7 @@ class _OneByOne:
     _supervised = True
 
     def __init__(self, **options: Any) -> None:
-        self.options = options
+        self.options = options = {"precision": "float64", **options}
         self._learner = LinearLearner(dimensions=INITIAL_ROOM, **options)
         self._places: dict[Hashable, int] = {}
         self._one: OneRow | None = None

@@ -112,7 +112,7 @@ def played(batch: SimpleNamespace, compiled: bool, **options: Any) -> npt.NDArra
     """The scores of two passes."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(learner, "_told", [compiled])
-        model = LinearLearner(dimensions=batch.dimensions, **options)
+        model = LinearLearner(dimensions=batch.dimensions, precision="float64", **options)
         scores = [model.partial_fit_batch(batch, again=again) for again in (False, True)]
         return np.concatenate(scores)
 

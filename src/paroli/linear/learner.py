@@ -77,7 +77,7 @@ class LinearLearner:
         epsilon: initial wealth.
         average: whether the mean of all iterates is added to predictions.
         intercept: whether every row has the constant feature 1.
-        precision: of what is kept for each feature.
+        precision: of what is kept for each feature; numbers that all have in common are float64.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class LinearLearner:
         epsilon: float = 1.0,
         average: bool = True,
         intercept: bool = True,
-        precision: Precision = "float64",
+        precision: Precision = "float32",
     ) -> None:
         if loss not in LOSSES:
             raise ValueError(f"loss must be one of {', '.join(LOSSES)}, not {loss!r}")

@@ -34,7 +34,72 @@ SKELETON = r"""
 
 typedef @real@ real;
 typedef @value@ value;
-enum { FIELDS = @fields@ };
+#define FIELDS @fields@
+
+/* Between features, a line each, and columns.  Eight by eight this is done in registers. */
+#if FIELDS == 8 && defined(__has_builtin)
+#if __has_builtin(__builtin_shufflevector)
+#define EIGHT 1
+#endif
+#endif
+#ifdef EIGHT
+typedef real eight __attribute__((vector_size(8 * sizeof(real)), aligned(sizeof(real)), may_alias));
+#define MIX __builtin_shufflevector
+static inline __attribute__((always_inline)) void transpose(eight r[8]) {
+    eight a[8], b[8];
+    for (int k = 0; k < 4; k++) {
+        a[2 * k] = MIX(r[2 * k], r[2 * k + 1], 0, 8, 2, 10, 4, 12, 6, 14);
+        a[2 * k + 1] = MIX(r[2 * k], r[2 * k + 1], 1, 9, 3, 11, 5, 13, 7, 15);
+    }
+    for (int k = 0; k < 8; k += 4)
+        for (int m = 0; m < 2; m++) {
+            b[k + m] = MIX(a[k + m], a[k + m + 2], 0, 1, 8, 9, 4, 5, 12, 13);
+            b[k + m + 2] = MIX(a[k + m], a[k + m + 2], 2, 3, 10, 11, 6, 7, 14, 15);
+        }
+    for (int m = 0; m < 4; m++) {
+        r[m] = MIX(b[m], b[m + 4], 0, 1, 2, 3, 8, 9, 10, 11);
+        r[m + 4] = MIX(b[m], b[m + 4], 4, 5, 6, 7, 12, 13, 14, 15);
+    }
+}
+#endif
+
+/* Rows come in whole vectors, LANES features at once; what is missing to the last one is its first
+   feature once more, with x = 0, and is not kept. */
+#define LANES @lanes@
+
+static void gather(const real *restrict table, const int32_t *restrict row, const int64_t whole,
+                   real *restrict f, const int64_t width) {
+#ifdef EIGHT
+    for (int64_t j = 0; j < whole; j += 8) {
+        eight r[8];
+        for (int k = 0; k < 8; k++) r[k] = *(const eight *)(table + (int64_t)row[j + k] * 8);
+        transpose(r);
+        for (int k = 0; k < 8; k++) *(eight *)(f + k * width + j) = r[k];
+    }
+#else
+    for (int64_t j = 0; j < whole; j++) {
+        const real *restrict kept = table + (int64_t)row[j] * FIELDS;
+        for (int k = 0; k < FIELDS; k++) f[k * width + j] = kept[k];
+    }
+#endif
+}
+
+static void scatter(real *restrict table, const int32_t *restrict row, const int64_t n,
+                    const real *restrict f, const int64_t width) {
+#ifdef EIGHT
+    for (int64_t j = 0; j < n; j += 8) {
+        eight r[8];
+        for (int k = 0; k < 8; k++) r[k] = *(const eight *)(f + k * width + j);
+        transpose(r);
+        for (int k = 0; k < 8 && j + k < n; k++) *(eight *)(table + (int64_t)row[j + k] * 8) = r[k];
+    }
+#else
+    for (int64_t j = 0; j < n; j++) {
+        real *restrict kept = table + (int64_t)row[j] * FIELDS;
+        for (int k = 0; k < FIELDS; k++) kept[k] = f[k * width + j];
+    }
+#endif
+}
 
 /* Features that come twice in a row are added up; those that come to nothing are left out. */
 static int64_t merged(int32_t *restrict row, real *restrict x, const int64_t n,
@@ -51,9 +116,6 @@ static int64_t merged(int32_t *restrict row, real *restrict x, const int64_t n,
     }
     return m;
 }
-
-/* Features come in whole vectors; what is missing to the last one has x = 0. */
-enum { LANES = @lanes@ };
 
 static void bet(const double *num, const real *restrict f, const int64_t width, const int64_t n,
                 const real *restrict x, real *restrict u, real *restrict share,
@@ -94,7 +156,8 @@ void paroli_rows(const int64_t rows, const int64_t *indptr, const int32_t *indic
                  const value *values, const double *labels, const double *weights,
                  const int32_t intercept, real *restrict table, double *restrict num,
                  int32_t *restrict row, real *restrict f, const int64_t width,
-                 int32_t *restrict place, double *restrict out, const int32_t far, const double again) {
+                 int32_t *restrict place, double *restrict out, const int32_t far,
+                 const double again) {
     real *restrict const x = f + FIELDS * width, *restrict const u = x + width;
     real *restrict const share = u + width, *restrict const scale = share + width;
     for (int64_t r = 0; r < rows; r++) {
@@ -113,12 +176,11 @@ void paroli_rows(const int64_t rows, const int64_t *indptr, const int32_t *indic
         if (far && r + 1 < rows)
             for (int64_t j = indptr[r + 1]; j < indptr[r + 2]; j++)
                 __builtin_prefetch(table + (int64_t)(indices[j] + 1) * FIELDS);
+        const int64_t whole = (n + LANES - 1) / LANES * LANES;
+        for (int64_t j = n; j < whole; j++) { row[j] = row[0]; x[j] = 0; }
+        gather(table, row, whole, f, width);
         int news = 0;
-        for (int64_t j = 0; j < n; j++) {
-            const real *restrict kept = table + (int64_t)row[j] * FIELDS;
-            for (int k = 0; k < FIELDS; k++) f[k * width + j] = kept[k];
-            news |= (x[j] > f[j]) | (-x[j] > f[j]);
-        }
+        for (int64_t j = 0; j < n; j++) news |= (x[j] > f[j]) | (-x[j] > f[j]);
         if (news) {
             const double present = (double)n;
             @announce.before@
@@ -127,11 +189,8 @@ void paroli_rows(const int64_t rows, const int64_t *indptr, const int32_t *indic
                 @announce.inside@
                 @announce.store@
             }
-        }
-        const int64_t whole = (n + LANES - 1) / LANES * LANES;
-        for (int64_t j = n; j < whole; j++) {
-            x[j] = 0;
-            for (int k = 0; k < FIELDS; k++) f[k * width + j] = f[k * width];
+            for (int64_t j = n; j < whole; j++)
+                for (int k = 0; k < FIELDS; k++) f[k * width + j] = f[k * width];
         }
         double sums[3];
         bet(num, f, width, whole, x, u, share, scale, sums);
@@ -164,10 +223,7 @@ void paroli_rows(const int64_t rows, const int64_t *indptr, const int32_t *indic
             @finish.before@
             @finish.store@
         }
-        for (int64_t j = 0; j < n; j++) {
-            real *restrict kept = table + (int64_t)row[j] * FIELDS;
-            for (int k = 0; k < FIELDS; k++) kept[k] = f[k * width + j];
-        }
+        scatter(table, row, n, f, width);
     }
 }
 """
@@ -370,7 +426,7 @@ class OneRow:
 
 def warm_up() -> None:
     """Compile the most common row loop, or say why that cannot be done."""
-    _function(linear(logistic()), "float64", "float64")
+    _function(linear(logistic()), "float32", "float32")
 
 
 def _at(array: npt.NDArray[Any] | None) -> int | None:

@@ -42,14 +42,15 @@ class _Recursive(BaseEstimator):  # type: ignore[misc]
         "random_state": ["random_state"],
     }
 
-    def _new_learner(self, dimensions: int, classes: int) -> LinearLearner:
+    def _new_learner(self, X: Any, classes: int) -> LinearLearner:
         options = {
             name: getattr(self, name)
             for name in ("loss", "half_life", "inner", "average", "quantile", "delta", "variant")
             if hasattr(self, name)
         }
         return LinearLearner(
-            dimensions=dimensions,
+            dimensions=X.shape[1],
+            precision=X.dtype.name,
             classes=classes,
             intercept=self.fit_intercept,
             prior=self.prior if self.n_passes > 1 else 0.0,
@@ -232,7 +233,7 @@ class RecursiveClassifier(ClassifierMixin, _Recursive):  # type: ignore[misc]
         else:
             _check_classes(classes)
             self.classes_ = classes
-            learner = self._new_learner(X.shape[1], len(classes))
+            learner = self._new_learner(X, len(classes))
         weights = self._weights(X, y, sample_weight)
         self._fit(X, self._labels(y), weights, learner)
         return self
@@ -255,7 +256,7 @@ class RecursiveClassifier(ClassifierMixin, _Recursive):  # type: ignore[misc]
         if first:
             classes = np.unique(classes)
             _check_classes(classes)
-            learner = self._new_learner(X.shape[1], len(classes))
+            learner = self._new_learner(X, len(classes))
             self.classes_, self._loss, self._weight = classes, 0.0, 0.0
         else:
             if classes is not None and not np.array_equal(np.unique(classes), self.classes_):
@@ -392,7 +393,7 @@ class RecursiveRegressor(RegressorMixin, _Recursive):  # type: ignore[misc]
         self._validate_params()
         goes_on = self.warm_start and hasattr(self, "learner_")
         X, y = self._validated(X, y, reset=not goes_on)
-        learner = self.learner_ if goes_on else self._new_learner(X.shape[1], 2)
+        learner = self.learner_ if goes_on else self._new_learner(X, 2)
         self._fit(X, y.astype(np.float64), _weights_of(sample_weight, X), learner)
         return self
 
@@ -402,7 +403,7 @@ class RecursiveRegressor(RegressorMixin, _Recursive):  # type: ignore[misc]
         first = not hasattr(self, "learner_")
         X, y = self._validated(X, y, reset=first)
         if first:
-            learner = self._new_learner(X.shape[1], 2)
+            learner = self._new_learner(X, 2)
             self._loss, self._weight = 0.0, 0.0
         else:
             learner = self.learner_
