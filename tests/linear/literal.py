@@ -213,7 +213,7 @@ def play(
             for i in range(d + 1):
                 if M[i] and again:
                     w = wealth * u(i) + (sum_w[i] / max(rounds, 1) if average else 0.0)
-                    pulls[i] = prior / 2 / max(N[i], 1) * w * M[i]
+                    pulls[i] = prior / 2 / max(N[i], 1) * min(max(w * M[i], -1.0), 1.0)
             wealth *= 1 - s * p
             rounds += 1
             for i in range(d + 1):

@@ -150,7 +150,7 @@ def in_units(xp: Any, brick: Coordinatewise, state: State) -> State:
 
 @dataclass(frozen=True)
 class margin:
-    """Algorithm 1 in the margin domain.
+    r"""Algorithm 1 in the margin domain.
 
     Args:
         inner: what chooses the bet, coordinate by coordinate; several are added up.
@@ -158,7 +158,8 @@ class margin:
         average: whether the mean of all iterates is added to the margin.
         keep: how much of a coordinate's sums is kept at each of its rows; 1: everything.
         prior: how strongly rows that are learned again are kept from being learned by heart: each
-            weight, in units of 1/M, has the penalty prior/2 · w² a pass; 0: none.
+            weight w, in units of 1/M, has the penalty prior · w²/2 a pass, beyond \|w\| = 1 growing
+            no faster; 0: none.
         ceiling: the largest logarithm of a wealth that is staked, at most; features in less than
             double precision need a lower one.
     """
@@ -302,7 +303,7 @@ class margin:
         if self.prior > 0:
             new = 1 - space.cast(again, g)
             w = self._weight(space, numbers, features, bet.u)
-            pull = (1 - new) * (self.prior / 2) / xp.maximum(N, 1.0) * (w / bet.scale)
+            pull = (1 - new) * (self.prior / 2) / xp.maximum(N, 1.0) * clip(xp, w / bet.scale, 1.0)
             g = xp.where(there, clip(xp, g + pull, 1.0), 0.0)
             N = N + xp.where(there, new, 0.0)
         inner = []
