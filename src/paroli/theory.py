@@ -736,11 +736,20 @@ def _diagonal_G(G: FloatArray, x: FloatArray, epsilon: float, eta: float) -> Flo
     return result  # thm:diaganalysis
 
 
-def _diagonal_terms(G: FloatArray, eta: float, logs: FloatArray, under_root: float) -> FloatArray:
-    """The max of the two branches, for each prefix and coordinate."""
+def _diagonal_terms(
+    G: FloatArray,
+    eta: float,
+    logs: FloatArray,
+    under_root: float,
+    growth: FloatArray | float = 1.0,
+) -> FloatArray:
+    """The max of the two branches, for each prefix and coordinate.
+
+    ``growth`` is by how much the unit of the gradients has grown (`paroli.theory_margin`).
+    """
     slope = G * (1 + 2 / eta)
     D = 5 / (4 * eta) + slope
-    power = logs + eta * np.log1p(4 * G)
+    power = logs + eta * np.log1p(4 * growth**2 * G)
     inside = power + 0.5 * np.log(under_root + slope)
     outside = power + 0.5 * np.log(4 + D)
     largest: FloatArray = np.maximum(

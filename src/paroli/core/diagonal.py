@@ -82,3 +82,12 @@ class diagonal(Coordinatewise):
 
     def wealth_leaf(self, xp: Any, state: DiagonalState) -> Array:
         return state.wealth
+
+    def endowed_leaf(self, xp: Any, state: DiagonalState, share: Array) -> DiagonalState:
+        return state._replace(wealth=state.wealth * share)
+
+    def weighed_leaf(
+        self, xp: Any, state: DiagonalState, linear: Array, squares: Array
+    ) -> DiagonalState:
+        A = INITIAL_A + (state.A - INITIAL_A) * squares
+        return DiagonalState(state.wealth, A, state.sum_z * linear)

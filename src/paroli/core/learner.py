@@ -187,6 +187,25 @@ class Coordinatewise(Learner):
         """See `Learner.announce`."""
         return state
 
+    @property
+    def largest(self) -> str | None:
+        """The part of a leaf's state that is the largest gradient known, where there is one.
+
+        Whoever sends gradients in units of it need not keep it: it is 1.
+        """
+        return None
+
+    def endowed_leaf(self, xp: Any, state: State, share: Array) -> State:
+        """The state with this share of its wealth."""
+        raise NotImplementedError(f"{self!r} does not say how to change its wealth")
+
+    def weighed_leaf(self, xp: Any, state: State, linear: Array, squares: Array) -> State:
+        """The state with its sums of gradients times ``linear``, and of squares times ``squares``.
+
+        (r, r²) is a change of unit, (r, r) forgets.  The wealth stays.
+        """
+        raise NotImplementedError(f"{self!r} does not say what its sums are")
+
     def init(self, space: Space, like: Leaves) -> State:
         return tuple(self.init_leaf(space.xp, leaf) for leaf in like)
 

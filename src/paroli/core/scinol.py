@@ -98,6 +98,10 @@ class scinol(Coordinatewise):
     def lean_forms(self) -> dict[str, str]:
         return {"x": "near", "M": "bound", "S": "half"}
 
+    @property
+    def largest(self) -> str:
+        return "M"
+
     def init_leaf(self, xp: Any, leaf: Array) -> ScinolState:
         wealth = xp.full_like(leaf, self.epsilon * (TINY if self.rescale else 1.0))
         S = xp.full_like(leaf, math.sqrt(TINY))
@@ -130,3 +134,11 @@ class scinol(Coordinatewise):
 
     def wealth_leaf(self, xp: Any, state: ScinolState) -> Array:
         return state.wealth
+
+    def endowed_leaf(self, xp: Any, state: ScinolState, share: Array) -> ScinolState:
+        return state._replace(wealth=state.wealth * share)
+
+    def weighed_leaf(
+        self, xp: Any, state: ScinolState, linear: Array, squares: Array
+    ) -> ScinolState:
+        return state._replace(S=state.S * xp.sqrt(squares), G=state.G * linear)

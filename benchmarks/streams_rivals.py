@@ -1,0 +1,111 @@
+"""The learners that are compared on streams: each gives the score of a row before it learns it."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from benchmarks.streams_sets import rows
+from paroli.linear import LinearLearner
+
+Scores: TypeAlias = Any
+FARTHEST = 30.0
+"""Probabilities of 0 and 1 count as log-odds of this."""
+
+RATES = (0.03, 0.1, 0.25, 0.5, 1.0, 3.0, 10.0)
+VOWPAL_WABBIT = {
+    "Vowpal Wabbit": "",
+    "Vowpal Wabbit --coin": "--coin",
+    "Vowpal Wabbit --ftrl": "--ftrl",
+    "Vowpal Wabbit --pistol": "--pistol",
+}
+GRIDS = {
+    "Vowpal Wabbit, best of 7 rates": "-l {}",
+    "Adagrad (Vowpal Wabbit --adaptive), best of 7 rates": "--adaptive -l {}",
+}
+
+
+def ours(X: Any, y: Any, **options: Any) -> Scores:
+    """One pass of `LinearLearner`."""
+    return LinearLearner(dimensions=X.shape[1], **options).partial_fit_batch(rows(X, y))
+
+
+def as_text(X: Any, y: Any) -> str:
+    """Rows in Vowpal Wabbit's text format."""
+    parts = []
+    for t in range(len(y)):
+        begin, end = X.indptr[t], X.indptr[t + 1]
+        row = zip(X.indices[begin:end].tolist(), X.data[begin:end].tolist(), strict=True)
+        parts.append(f"{y[t]:g} | " + " ".join(f"{i}:{x:.9g}" for i, x in row))
+    return "\n".join(parts) + "\n"
+
+
+@contextmanager
+def text_file(X: Any, y: Any) -> Iterator[Path]:
+    """The same in a file, for as long as it is needed."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "rows.vw"
+        path.write_text(as_text(X, y), encoding="ascii")
+        yield path
+
+
+def vowpal_wabbit(path: Path, bits: int, options: str, test: Path | None = None) -> Scores:
+    """One pass over a text file; with ``test``, the scores of that one afterwards."""
+    import vowpalwabbit
+
+    with tempfile.TemporaryDirectory() as folder:
+        scores, model = Path(folder) / "scores", Path(folder) / "model"
+        common = f"--loss_function logistic -b {bits} --quiet"
+        learn = f"-d {path} {common} {options}"
+        keep = f"-f {model}" if test else f"-p {scores}"
+        vowpalwabbit.Workspace(f"{learn} {keep}").finish()
+        if test:
+            vowpalwabbit.Workspace(f"-d {test} -t -i {model} -p {scores} --quiet").finish()
+        return np.array([float(line) for line in scores.read_text().split("\n") if line])
+
+
+def sgd(X: Any, y: Any, **options: Any) -> Scores:
+    """scikit-learn's SGDClassifier, row by row."""
+    from sklearn.linear_model import SGDClassifier
+
+    model, scores = SGDClassifier(loss="log_loss", **options), np.zeros(len(y))
+    for t in range(len(y)):
+        row = X[t : t + 1]
+        if t:
+            scores[t] = model.decision_function(row)[0]
+        model.partial_fit(row, y[t : t + 1], classes=[-1.0, 1.0])
+    return scores
+
+
+def river(X: Any, y: Any, optimizer: Any) -> Scores:
+    """River's logistic regression, row by row."""
+    from river import linear_model
+
+    model, scores = linear_model.LogisticRegression(optimizer), np.zeros(len(y))
+    for t in range(len(y)):
+        begin, end = X.indptr[t], X.indptr[t + 1]
+        row = dict(zip(X.indices[begin:end].tolist(), X.data[begin:end].tolist(), strict=True))
+        p = min(max(model.predict_proba_one(row)[True], 0.0), 1.0)
+        with np.errstate(divide="ignore"):
+            scores[t] = np.clip(np.log(p) - np.log1p(-p), -FARTHEST, FARTHEST)
+        model.learn_one(row, bool(y[t] > 0))
+    return scores
+
+
+def river_optimizers() -> dict[str, Callable[[], Any]]:
+    """River's optimizers with their own defaults."""
+    if find_spec("river") is None:
+        print("River is not installed: left out")
+        return {}
+    from river import optim
+
+    return {
+        f"River {cls.__name__}": cls
+        for cls in (optim.SGD, optim.AdaGrad, optim.Adam, optim.FTRLProximal)
+    }

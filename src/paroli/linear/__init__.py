@@ -1,0 +1,8 @@
+"""Linear models that learn from streams of sparse rows, with nothing to tune.
+
+Storage and traversal only: what is computed is `paroli.core.linear`'s.
+"""
+
+from paroli.linear.learner import LinearLearner
+
+__all__ = ["LinearLearner"]
