@@ -136,9 +136,10 @@ class scinol(Coordinatewise):
         return state.wealth
 
     def endowed_leaf(self, xp: Any, state: ScinolState, share: Array) -> ScinolState:
-        return state._replace(wealth=state.wealth * share)
+        return self._betting(xp, state.wealth * share, state.M, state.S, state.G)
 
     def weighed_leaf(
         self, xp: Any, state: ScinolState, linear: Array, squares: Array
     ) -> ScinolState:
-        return state._replace(S=state.S * xp.sqrt(squares), G=state.G * linear)
+        S, G = state.S * xp.sqrt(squares), state.G * linear
+        return self._betting(xp, state.wealth, state.M, S, G)
