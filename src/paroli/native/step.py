@@ -175,14 +175,20 @@ def source(form: Form, layout: Layout) -> tuple[str, int, tuple[str, ...], tuple
     expressions["i"] = "(int32_t)(begin + i)"
 
     def loop(
-        name: str, added: Sequence[Node], written: dict[str, Node], given: dict[str, Node]
+        name: str,
+        added: Sequence[Node],
+        written: dict[str, Node],
+        given: dict[str, Node],
+        exactly: bool,
     ) -> str:
+        """One function; ``exactly``: sums are in double precision within a row too."""
         nodes = [*added, *written.values(), *given.values()]
         body = Body(nodes, expressions)
         sums_of = body.results[: len(added)]
         values = dict(zip(written, body.results[len(added) :], strict=False))
         given_values = body.results[len(added) + len(written) :]
         text = " ".join(body.inside)
+        in_row = "double" if exactly else wide
         lines = [
             f"void {name}(int64_t count, const int64_t *table, void *const *parts, "
             "const double *in, double *out) {",
@@ -190,6 +196,7 @@ def source(form: Form, layout: Layout) -> tuple[str, int, tuple[str, ...], tuple
             *(f"double sum_{k} = 0;" for k in range(len(added))),
             f"for (int64_t row = 0; row < count; row++, table += {COLUMNS}) {{",
             "const int64_t begin = table[2], n = table[3];",
+            *(f"{in_row} row_{k} = 0;" for k in range(len(added))),
         ]
         pointers = {"gradient": (form.gradient, "table[0]"), "point": (form.point, "table[1]")}
         for k, (part, precision) in enumerate(stored.items()):
@@ -199,12 +206,12 @@ def source(form: Form, layout: Layout) -> tuple[str, int, tuple[str, ...], tuple
                 kind = STORED[precision][0]
                 const = "" if part in written else "const "
                 lines.append(f"{const}{kind} *restrict s_{part} = ({kind} *)({where});")
-        reduction = ", ".join(f"sum_{k}" for k in range(len(added)))
+        reduction = ", ".join(f"row_{k}" for k in range(len(added)))
         lines += [
             f"#pragma omp simd reduction(+: {reduction})" if added else "#pragma omp simd",
             "for (int64_t i = 0; i < n; i++) {",
             *body.inside,
-            *(f"sum_{k} += (double){value};" for k, value in enumerate(sums_of)),
+            *(f"row_{k} += ({in_row}){value};" for k, value in enumerate(sums_of)),
         ]
         for part, value in values.items():
             precision = pointers[part][0]
@@ -212,6 +219,7 @@ def source(form: Form, layout: Layout) -> tuple[str, int, tuple[str, ...], tuple
             lines.append(f"s_{part}[i] = {STORED[precision][2].format(narrow)};")
         lines += [
             "}",
+            *(f"sum_{k} += (double)row_{k};" for k in range(len(added))),
             "}",
             *(f"out[{k}] = sum_{k};" for k in range(len(added))),
             *(f"out[{len(added) + k}] = {value};" for k, value in enumerate(given_values)),
@@ -223,9 +231,9 @@ def source(form: Form, layout: Layout) -> tuple[str, int, tuple[str, ...], tuple
     given = {name: results[f"new {name}"] for name in form.names}
     halves = "float16" in (form.gradient, form.point, *stored.values())
     texts = [
-        loop("first", sums, {}, {}),
-        loop("measure", [squares], {}, {}),
-        loop("last", [squares], written, given),
+        loop("first", sums, {}, {}, exactly=True),
+        loop("measure", [squares], {}, {}, exactly=False),
+        loop("last", [squares], written, given, exactly=False),
     ]
     code = "\n".join(
         [
