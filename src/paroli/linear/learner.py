@@ -153,7 +153,7 @@ class LinearLearner:
         A row with weight 0 or label NaN is scored and not learned.  ``again`` says that the rows
         were learned before: see ``prior``.
         """
-        batch = _checked(batch)
+        batch = checked(batch)
         assert batch.labels is not None
         self._check_labels(batch.labels)
         self.grow(batch.dimensions)
@@ -169,7 +169,7 @@ class LinearLearner:
 
     def predict_batch(self, batch: Rows) -> Floats:
         """Scores of the rows; the state does not change."""
-        batch = _checked(batch, labelled=False)
+        batch = checked(batch, labelled=False)
         if batch.dimensions > self.dimensions:
             batch = _without_unknown(batch, self.dimensions)
         scores = [self._rows(k, batch, None) for k in range(len(self._tables))]
@@ -244,6 +244,15 @@ class LinearLearner:
         place = np.asarray(indices, dtype=np.int64) + 1
         weights = [self._weights(k, place) for k in range(len(self._tables))]
         return weights[0] if len(weights) == 1 else np.stack(weights, axis=1)
+
+    def seen_at(self, indices: npt.NDArray[np.int32]) -> npt.NDArray[np.bool_]:
+        """Which features were ever learned."""
+        seen: npt.NDArray[np.bool_] = self._tables[0][np.asarray(indices) + 1, 0] > 0
+        return seen
+
+    def learned(self) -> float:
+        """The weight of all rows learned."""
+        return float(self._state(0).labels.weight)
 
     def intercepts(self) -> Floats:
         """The weight of the constant feature in each model, and what labels were centred by."""
@@ -327,7 +336,7 @@ def _native() -> bool:
     return _told[0]
 
 
-def _checked(batch: Rows, *, labelled: bool = True) -> Rows:
+def checked(batch: Rows, *, labelled: bool = True) -> Rows:
     """The batch in the types that the row loop reads; what would corrupt the state is refused."""
     values = np.ascontiguousarray(batch.values)
     if values.dtype not in (np.float32, np.float64):
