@@ -12,6 +12,7 @@ import argparse
 import math
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
@@ -21,7 +22,7 @@ from benchmarks import streams_rivals as rivals
 from benchmarks.streams_sets import log_loss, sets
 from experiments.common.records import provenance, read_table, write_table
 
-OURS = {
+OURS: dict[str, dict[str, Any]] = {
     "paroli": {},
     "paroli, Algorithm 2 inside": {"inner": "diagonal"},
     "paroli, ScInOL inside": {"inner": "scinol"},
@@ -35,20 +36,20 @@ BEST_OF = "best of"
 def contestants(X: Any, y: Any, *, slow: bool) -> Iterator[tuple[str, str, Callable[[], Any]]]:
     """Names, settings, and what to run."""
     for name, options in OURS.items():
-        yield name, "", lambda options=options: rivals.ours(X, y, **options)
+        yield name, "", partial(rivals.ours, X, y, **options)
     if find_spec("vowpalwabbit") is not None:
         bits = max(18, math.ceil(math.log2(X.shape[1] + 1)))
         with rivals.text_file(X, y) as path:
-            for name, options in rivals.VOWPAL_WABBIT.items():
-                yield name, "", lambda options=options: rivals.vowpal_wabbit(path, bits, options)
+            for name, setting in rivals.VOWPAL_WABBIT.items():
+                yield name, "", partial(rivals.vowpal_wabbit, path, bits, setting)
             for name, form in rivals.GRIDS.items():
                 for rate in rivals.RATES:
-                    options = form.format(rate)
-                    yield name, options, lambda o=options: rivals.vowpal_wabbit(path, bits, o)
+                    setting = form.format(rate)
+                    yield name, setting, partial(rivals.vowpal_wabbit, path, bits, setting)
     if slow:
-        yield "scikit-learn SGD", "", lambda: rivals.sgd(X, y)
+        yield "scikit-learn SGD", "", partial(rivals.sgd, X, y)
         for name, optimizer in rivals.river_optimizers().items():
-            yield name, "", lambda o=optimizer: rivals.river(X, y, o())
+            yield name, "", partial(rivals.river, X, y, optimizer)
 
 
 def measure(name: str, X: Any, y: Any, *, slow: bool, only: str) -> list[tuple[object, ...]]:

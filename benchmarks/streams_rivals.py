@@ -83,11 +83,12 @@ def sgd(X: Any, y: Any, **options: Any) -> Scores:
     return scores
 
 
-def river(X: Any, y: Any, optimizer: Any) -> Scores:
+def river(X: Any, y: Any, optimizer: Callable[[], Any]) -> Scores:
     """River's logistic regression, row by row."""
     from river import linear_model
 
-    model, scores = linear_model.LogisticRegression(optimizer), np.zeros(len(y))
+    model: Any = linear_model.LogisticRegression(optimizer())
+    scores = np.zeros(len(y))
     for t in range(len(y)):
         begin, end = X.indptr[t], X.indptr[t + 1]
         row = dict(zip(X.indices[begin:end].tolist(), X.data[begin:end].tolist(), strict=True))

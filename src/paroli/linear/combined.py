@@ -79,8 +79,9 @@ class Combined:
         place = np.minimum(batch.indices, self.dimensions - 1)
         values = np.where(batch.indices < self.dimensions, batch.values, 0.0)
         products = self._weights[place] * values[:, None]
-        sums = np.concatenate([np.zeros((1, products.shape[1])), np.cumsum(products, axis=0)])
-        scores = sums[batch.indptr[1:]] - sums[batch.indptr[:-1]] + self._intercepts
+        scores: Floats = np.tile(self._intercepts, (len(batch.indptr) - 1, 1))
+        row = np.repeat(np.arange(len(scores)), np.diff(batch.indptr))
+        np.add.at(scores, row, products)
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
     def partial_fit_batch(self, batch: Rows, *, again: bool = False) -> Floats:
@@ -97,7 +98,7 @@ class Combined:
 
     def weights_at(self, indices: npt.NDArray[np.int32]) -> Floats:
         """The weight of each feature; (n, classes) for more than two."""
-        found = self._weights[np.asarray(indices)]
+        found: Floats = self._weights[np.asarray(indices)]
         return found[:, 0] if found.shape[1] == 1 else found
 
     def intercepts(self) -> Floats:

@@ -296,7 +296,7 @@ class RecursiveClassifier(ClassifierMixin, _Recursive):  # type: ignore[misc]
             return np.asarray(np.log(self.predict_proba(X)))
 
     def _labels(self, y: Any) -> Floats:
-        place = np.searchsorted(self.classes_, y).astype(np.float64)
+        place: Floats = np.searchsorted(self.classes_, y).astype(np.float64)
         return 2 * place - 1 if len(self.classes_) == 2 else place
 
     def _weights(self, X: Any, y: Any, sample_weight: Any) -> Floats:
