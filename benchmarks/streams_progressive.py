@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import streams_rivals as rivals
-from benchmarks.streams_sets import log_loss, sets
+from benchmarks.streams_sets import SETS, log_loss, sets
 from experiments.common.records import provenance, read_table, write_table
 
 OURS: dict[str, dict[str, Any]] = {
@@ -48,7 +48,7 @@ def contestants(X: Any, y: Any, *, slow: bool) -> Iterator[tuple[str, str, Calla
                     yield name, setting, partial(rivals.vowpal_wabbit, path, bits, setting)
     if slow:
         yield "scikit-learn SGD", "", partial(rivals.sgd, X, y)
-        for name, optimizer in rivals.river_optimizers().items():
+        for name, optimizer in rivals.river_optimizers(X.shape[1]).items():
             yield name, "", partial(rivals.river, X, y, optimizer)
 
 
@@ -73,7 +73,7 @@ def measure(name: str, X: Any, y: Any, *, slow: bool, only: str) -> list[tuple[o
 def summary(path: Path) -> str:
     """The table as Markdown: losses, geometric mean of their ratios to ours, and mean ranks."""
     _, found = read_table(path)
-    names = list(dict.fromkeys(row["set"] for row in found))
+    names = [name for name in SETS if any(row["set"] == name for row in found)]
     loss = {(row["learner"], row["set"]): float(row["log_loss"]) for row in found}
     learners = list(dict.fromkeys(row["learner"] for row in found))
     untuned = [n for n in learners if BEST_OF not in n and not n.startswith("paroli,")]
@@ -117,9 +117,11 @@ def main() -> None:
         except PackageNotFoundError:
             head[package] = "not installed"
     found: list[tuple[object, ...]] = []
-    if args.only and path.exists():
-        kept = [row for row in read_table(path)[1] if not row["learner"].startswith(args.only)]
-        found += [tuple(row[column] for column in COLUMNS) for row in kept]
+    if path.exists():
+        anew = args.sets or list(SETS)
+        for row in read_table(path)[1]:
+            if row["set"] not in anew or not row["learner"].startswith(args.only):
+                found.append(tuple(row[column] for column in COLUMNS))
     for name, X, y in sets(args.data, args.seed, args.sets):
         found += measure(name, X, y, slow=not args.quick, only=args.only)
         write_table(path, head, COLUMNS, found)

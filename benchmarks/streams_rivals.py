@@ -99,14 +99,18 @@ def river(X: Any, y: Any, optimizer: Callable[[], Any]) -> Scores:
     return scores
 
 
-def river_optimizers() -> dict[str, Callable[[], Any]]:
+WIDE = 1000
+"""Beyond so many features, River's Adam and FTRL take hours: each row costs what all features do."""
+
+
+def river_optimizers(features: int) -> dict[str, Callable[[], Any]]:
     """River's optimizers with their own defaults."""
     if find_spec("river") is None:
         print("River is not installed: left out")
         return {}
     from river import optim
 
-    return {
-        f"River {cls.__name__}": cls
-        for cls in (optim.SGD, optim.AdaGrad, optim.Adam, optim.FTRLProximal)
-    }
+    chosen = [optim.SGD, optim.AdaGrad]
+    if features <= WIDE:
+        chosen += [optim.Adam, optim.FTRLProximal]
+    return {f"River {cls.__name__}": cls for cls in chosen}

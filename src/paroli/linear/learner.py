@@ -247,8 +247,11 @@ class LinearLearner:
 
     def seen_at(self, indices: npt.NDArray[np.int32]) -> npt.NDArray[np.bool_]:
         """Which features were ever learned."""
-        seen: npt.NDArray[np.bool_] = self._tables[0][np.asarray(indices) + 1, 0] > 0
-        return seen
+        return self._known(np.asarray(indices, dtype=np.int64) + 1)
+
+    def _known(self, place: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        M: npt.NDArray[Any] = self._tables[0][:, 0]
+        return (place < len(M)) & (M[np.minimum(place, len(M) - 1)] > 0)
 
     def learned(self) -> float:
         """The weight of all rows learned."""
@@ -276,7 +279,7 @@ class LinearLearner:
 
     def _weights(self, k: int, place: npt.NDArray[np.int64]) -> Floats:
         table, bets = self._tables[k], self.learner.bets
-        known = table[place, 0] > 0
+        known = self._known(place)
         features = bets.unpack(np, list(table[place[known]].T))
         result = np.zeros(len(place))
         result[known] = bets.weights(NUMPY, self._state(k).bet, features)
