@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import json
 import re
+import string
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -48,6 +49,7 @@ _NUMBER = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _NOT_FINITE = re.compile(rb"[+-]?(?:nan|inf|infinity)", re.IGNORECASE)
 _INDEX = re.compile(rb"[0-9]+")
 _SPACES = b" \t"
+_NO_DELIMITERS = string.ascii_letters + string.digits + "\"'\n\r+-._\0"
 
 
 class MalformedError(ValueError):
@@ -100,8 +102,11 @@ class Layout:
             raise LayoutError(f"binary labels have two classes, not {len(self.classes)}")
         if self.labels == "real" and self.classes:
             raise LayoutError("real labels have no classes")
-        if len(self.delimiter.encode()) > 1 or self.delimiter in ('"', "\n", "\r"):
-            raise LayoutError(f"the delimiter {self.delimiter!r} is not one plain character")
+        if len(self.delimiter.encode()) > 1 or self.delimiter and self.delimiter in _NO_DELIMITERS:
+            raise LayoutError(
+                f"the delimiter {self.delimiter!r} is not one character beside letters, digits, "
+                "quotes, signs and points"
+            )
         for text in self.interactions:
             Interaction.parse(text)
 
@@ -420,8 +425,8 @@ def _entry(
 def split_cells(line: bytes, delimiter: bytes) -> list[bytes]:
     """The cells of a line of CSV; spaces and tabs around a cell are not part of it.
 
-    >>> split_cells(b'1, two ,"three, ""four""",', b",")
-    [b'1', b'two', b'three, "four"', b'']
+    >>> split_cells(b'1, two ,"three, ""four"" five",', b",")
+    [b'1', b'two', b'three, "four" five', b'']
     """
     spaces = _SPACES.replace(delimiter, b"")
     cells, at = [], 0
