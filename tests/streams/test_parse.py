@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from paroli.streams.grammar import Format, Layout
+from paroli.streams.grammar import Format
 from paroli.streams.parser import native_available
 from tests.streams import texts
 
@@ -18,8 +16,8 @@ FORMATS: list[Format] = ["svmlight", "vw", "csv", "jsonl"]
 
 
 @pytest.fixture(scope="module")
-def file(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    yield tmp_path_factory.mktemp("streams") / "text"
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("streams") / "text"
 
 
 def test_there_is_a_compiler() -> None:
@@ -28,7 +26,10 @@ def test_there_is_a_compiler() -> None:
 
 @pytest.mark.parametrize("format", FORMATS)
 @settings(
-    max_examples=400, deadline=None, derandomize=True, database=None,
+    max_examples=400,
+    deadline=None,
+    derandomize=True,
+    database=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 @given(data=st.data())

@@ -9,12 +9,13 @@ from typing import Any, Literal, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-LabelKind: TypeAlias = Literal["binary", "classes", "real"]
+LabelKind: TypeAlias = Literal["binary", "classes", "real", "ignored"]
 """What the labels of a stream are; the reader has checked them, and `Batch.labels` holds:
 
 - ``binary``: -1.0 or +1.0, whatever the file says (0 and 1, -1 and +1, or two named classes);
 - ``classes``: 0.0, 1.0, ..., K - 1.0, the place of the class in the list of names;
-- ``real``: any finite number.
+- ``real``: any finite number;
+- ``ignored``: NaN, whatever the file says.
 """
 
 Floats: TypeAlias = npt.NDArray[np.float64]
@@ -24,17 +25,17 @@ Floats: TypeAlias = npt.NDArray[np.float64]
 class Batch:
     """A block of rows (x_t, y_t, c_t) of a stream, in compressed sparse rows.
 
-    Row t has the features ``indices[indptr[t]:indptr[t + 1]]`` and ``values[...]`` alike.  A feature
-    may come twice in a row, and counts as their sum.  Features of value 0, and missing ones, are
-    left out; no constant feature is put in: an intercept is the learner's own.  Where one block ends
-    and the next begins means nothing: a learner gives the same numbers, bit for bit, however the
-    same rows are cut.
+    Row t has the features ``indices[indptr[t]:indptr[t + 1]]`` and ``values[...]`` alike.  A
+    feature may come twice in a row, and counts as their sum.  Features of value 0, and missing
+    ones, are left out; no constant feature is put in: an intercept is the learner's own.  Where one
+    block ends and the next begins means nothing: a learner gives the same numbers, bit for bit,
+    however the same rows are cut.
 
     Args:
         indptr: int64, one more than rows; ``indptr[0] == 0``.
         indices: int32, all in ``[0, dimensions)``.
         values: float32, finite and not 0.
-        labels: float64, as `LabelKind` says; NaN: a row without a label, to predict and not to learn.
+        labels: float64, as `LabelKind` says; NaN: no label, to predict and not to learn.
         weights: float64, finite and at least 0; 0: predict, do not learn.
         dimensions: how many features there can be, a power of two below 2³¹.
         tags: the rows' tags, where the file has any.
@@ -95,11 +96,13 @@ class Batch:
 class Learner(Protocol):
     """What `paroli learn` asks of a learner.
 
-    It must come without importing scikit-learn, be made by
-    ``LinearLearner(loss=..., dimensions=..., classes=..., **options)`` with plain numbers and strings
-    as options, and hold all of its state in plain arrays.  *Scores* are what the loss is a function
-    of: margins for two classes, one column a class for more, values for regression.
+    It must come without importing scikit-learn, have plain numbers and texts as options, and hold
+    all of its state in plain arrays.  *Scores* are what the loss is a function of: margins for two
+    classes, one column a class for more, values for regression.
     """
+
+    def __init__(self, *, loss: str, dimensions: int, classes: int, **options: Any) -> None:
+        """A learner of nothing yet; for regression, and for two classes, `classes` is 2."""
 
     def partial_fit_batch(self, batch: Batch) -> Floats:
         """Learn row by row; return each row's score *before* it was learned.

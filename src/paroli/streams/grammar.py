@@ -6,17 +6,17 @@ common kind to the functions here: they alone say what is wrong with a line.
 **svmlight**: ``label number:value number:value ... # comment``; ``qid:`` is passed over.
 
 **Vowpal Wabbit**: ``label weight 'tag|namespace:scale name:value name ... |namespace ...``, all but
-the bar optional.  A tag also is what touches the first bar.  No value: 1.  No name before the colon:
-the features of that namespace are counted.
+the bar optional.  A tag also is what touches the first bar.  No value: 1.  No name before the
+colon: the features of that namespace are counted.
 
 **CSV**: a header, then one row a line; cells may be quoted (``"a ""b"" c"``), but not broken across
 lines, so that a stray quote costs one line and not the file.  A number is the value of the column's
 feature; any other text is the feature ``column=text`` of value 1; empty cells, ``NA``, ``NaN``,
 ``null``, ``None`` and ``?`` are missing.
 
-**JSON lines**: one object a line.  Numbers and texts as in CSV, true is 1 and false 0, null is
-missing; a quoted text is never a number; in an object in an object names are joined by dots; each text of a list is a feature
-``name=text``, the other elements are ``name.0``, ``name.1``, ...
+**JSON lines**: one object a line.  Numbers and texts are as in CSV, but a quoted text is never a
+number; true is 1, false 0, null is missing; in an object in an object names are joined by dots;
+each text of a list is a feature ``name=text``, its other elements are ``name.0``, ``name.1``, ...
 
 In all of them: blank lines are no rows; a line ends with LF or CR LF; numbers are decimal, and NaN,
 infinities and what float32 cannot hold are refused; features of value 0 are left out.
@@ -29,7 +29,7 @@ import re
 import string
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
@@ -38,9 +38,7 @@ from paroli.streams.hashing import number_of, pair
 
 Format: TypeAlias = Literal["svmlight", "vw", "csv", "jsonl"]
 
-MISSING = frozenset(
-    [b"", b"NA", b"N/A", b"n/a", b"NaN", b"nan", b"null", b"NULL", b"None", b"?"]
-)
+MISSING = frozenset([b"", b"NA", b"N/A", b"n/a", b"NaN", b"nan", b"null", b"NULL", b"None", b"?"])
 DELIMITERS = b",\t;|"
 DEEPEST = 32
 """Objects and lists nested deeper than this are refused."""
@@ -49,7 +47,7 @@ _NUMBER = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _NOT_FINITE = re.compile(rb"[+-]?(?:nan|inf|infinity)", re.IGNORECASE)
 _INDEX = re.compile(rb"[0-9]+")
 _SPACES = b" \t"
-_NO_DELIMITERS = string.ascii_letters + string.digits + "\"'\n\r+-._\0"
+_NO_DELIMITERS = frozenset(string.ascii_letters + string.digits + "\"'\n\r+-._\0")
 
 
 class MalformedError(ValueError):
@@ -92,17 +90,17 @@ class Layout:
     def __post_init__(self) -> None:
         if not 1 <= self.bits <= 31:
             raise LayoutError(f"bits is {self.bits}: give 1 to 31")
-        if self.labels not in ("binary", "classes", "real"):
-            raise LayoutError(f"labels is {self.labels!r}: give binary, classes or real")
+        if self.labels not in get_args(LabelKind):
+            raise LayoutError(f"labels is {self.labels!r}: give {', '.join(get_args(LabelKind))}")
         if len(set(self.classes)) != len(self.classes):
             raise LayoutError(f"a class is named twice: {', '.join(self.classes)}")
         if self.labels == "classes" and len(self.classes) < 3:
             raise LayoutError("give the names of three classes or more; for two, labels are binary")
         if self.labels == "binary" and len(self.classes) not in (0, 2):
             raise LayoutError(f"binary labels have two classes, not {len(self.classes)}")
-        if self.labels == "real" and self.classes:
-            raise LayoutError("real labels have no classes")
-        if len(self.delimiter.encode()) > 1 or self.delimiter and self.delimiter in _NO_DELIMITERS:
+        if self.labels in ("real", "ignored") and self.classes:
+            raise LayoutError(f"{self.labels} labels have no classes")
+        if len(self.delimiter.encode()) > 1 or self.delimiter in _NO_DELIMITERS:
             raise LayoutError(
                 f"the delimiter {self.delimiter!r} is not one character beside letters, digits, "
                 "quotes, signs and points"
@@ -121,7 +119,7 @@ class Entry(NamedTuple):
 
     group: tuple[int, int]
     """First byte and number of the namespace or column: what interactions ask for."""
-    index: int
+    number: int
     value: np.float32
     name: bytes
 
@@ -146,7 +144,7 @@ class Interaction(NamedTuple):
     def parse(cls, text: str) -> Interaction:
         """Read ``ab``, ``first,second`` or ``::``."""
         if "," in text:
-            first, comma, second = text.partition(",")
+            first, _, second = text.partition(",")
             if first and second and "," not in second:
                 return cls(*((None, number_of(s.encode()) & 0xFFFFFFFF) for s in (first, second)))
         elif text == "::":
@@ -177,7 +175,9 @@ def number(text: bytes, what: str) -> float:
     """A finite decimal number, correctly rounded."""
     if not is_number(text):
         if _NOT_FINITE.fullmatch(text):
-            raise MalformedError(f"{what} is {shown(text)}: only finite numbers can be learned from")
+            raise MalformedError(
+                f"{what} is {shown(text)}: only finite numbers can be learned from"
+            )
         raise MalformedError(f"{what} is {shown(text)}, which is not a number")
     value = float(text)
     if abs(value) == float("inf"):
@@ -217,6 +217,8 @@ def label_reader(layout: Layout) -> Callable[[bytes], float]:
         )
 
     def read(text: bytes) -> float:
+        if layout.labels == "ignored":
+            return float("nan")
         if layout.labels == "classes":
             return float(place_of(text))
         if names:
@@ -275,9 +277,7 @@ def line_reader(
     return read
 
 
-def _products(
-    entries: list[Entry], interactions: list[Interaction], mask: int
-) -> Iterator[Entry]:
+def _products(entries: list[Entry], interactions: list[Interaction], mask: int) -> Iterator[Entry]:
     for first, second in interactions:
         for i, a in enumerate(entries):
             if not _passes(a.group, first):
@@ -289,7 +289,7 @@ def _products(
                 name = a.name + b"*" + b.name
                 value = single(float(a.value) * float(b.value), name, "a product of features")
                 if value != 0:
-                    yield Entry((0, 0), pair(a.index, b.index) & mask, value, name)
+                    yield Entry((0, 0), pair(a.number, b.number) & mask, value, name)
 
 
 def _passes(group: tuple[int, int], test: tuple[int | None, int | None]) -> bool:
@@ -498,8 +498,12 @@ def _json(layout: Layout) -> Callable[[bytes], Row | None]:
                 under = name if isinstance(inner, str) else name + b".%d" % i
                 yield from features(under, group, inner, is_categorical)
         elif isinstance(value, str):
-            yield Entry(group, number_of(name + b"=" + _utf8(value)) & mask, np.float32(1),
-                        name + b"=" + _utf8(value))
+            yield Entry(
+                group,
+                number_of(name + b"=" + _utf8(value)) & mask,
+                np.float32(1),
+                name + b"=" + _utf8(value),
+            )
         elif value is not None:
             entry = _entry(name, group, _text(value), is_categorical, mask)
             if entry:
@@ -518,7 +522,7 @@ class _Number(bytes):
 
 def _load(line: bytes) -> _Object:
     def constant(text: str) -> None:
-        raise MalformedError(f"the line has {text}: only finite numbers can be learned from")
+        raise MalformedError(f"the line has {text}: only finite numbers can be learned")
 
     try:
         value = json.loads(

@@ -1,8 +1,8 @@
 r"""From names to numbers: the hashing trick, with Vowpal Wabbit's own numbers.
 
-A feature is known by a number below 2ᵇ.  A name of digits only is its own number; any other is hashed
-by MurmurHash3 (32 bits, Austin Appleby, public domain), seeded by the number of its namespace; the
-product of two features has the number
+A feature is known by a number below 2ᵇ.  A name of digits only is its own number; any other is
+hashed by MurmurHash3 (32 bits, Austin Appleby, public domain), seeded by the number of its
+namespace; the product of two features has the number
 
 .. math:: (16777619 \cdot i) \oplus j.
 

@@ -21,7 +21,7 @@
 typedef uint8_t byte;
 
 enum status { DONE, FULL, ODD };
-enum labels { BINARY, CLASSES, REAL };
+enum labels { BINARY, CLASSES, REAL, NO_LABELS };
 enum role { FEATURE, CATEGORICAL, IGNORED, LABEL, WEIGHT, TAG };
 enum { SCRATCH = 4096, DEEPEST = 32, LONGEST_NUMBER = 400 };
 
@@ -241,6 +241,7 @@ static int exact_text(span text, double *value) {
 
 static int set_label(reader *r, span text) {
     double value;
+    if (r->label_kind == NO_LABELS) return 1;
     if (r->class_count) {
         int place = -1;
         for (int i = 0; i < r->class_count && place < 0; i++)

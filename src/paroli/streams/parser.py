@@ -29,7 +29,7 @@ PADDING = 16
 """Readable bytes that `parse.c` wants after the text."""
 
 _DONE, _FULL, _ODD = range(3)
-_LABEL_KINDS = {"binary": 0, "classes": 1, "real": 2}
+_LABEL_KINDS = {"binary": 0, "classes": 1, "real": 2, "ignored": 3}
 _ROLES = {"feature": 0, "categorical": 1, "ignored": 2, "label": 3, "weight": 4, "tag": 5}
 
 
@@ -237,8 +237,7 @@ class _Rows:
         """Whether `append` may be called."""
         c = self._c
         return bool(
-            c.row < c.row_capacity
-            and self._indptr[c.row] + len(row.entries) <= c.entry_capacity
+            c.row < c.row_capacity and self._indptr[c.row] + len(row.entries) <= c.entry_capacity
         )
 
     def append(self, row: Row) -> None:
@@ -247,7 +246,7 @@ class _Rows:
         begin = int(self._indptr[c.row])
         end = begin + len(row.entries)
         for place, entry in enumerate(row.entries, begin):
-            self._indices[place], self._values[place] = entry.index, entry.value
+            self._indices[place], self._values[place] = entry.number, entry.value
         if self._names is not None:
             self._names += [entry.name for entry in row.entries]
         self._labels[c.row], self._weights[c.row] = row.label, row.weight

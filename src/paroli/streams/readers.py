@@ -18,7 +18,7 @@ from typing import IO, Any, Generic, Literal, TypeVar, get_args
 try:
     import zstandard
 except ModuleNotFoundError:
-    zstandard = None  # type: ignore[assignment]
+    zstandard = None
 
 from paroli.streams.batch import Batch
 from paroli.streams.grammar import (
@@ -28,7 +28,7 @@ from paroli.streams.grammar import (
     guess_delimiter,
     split_cells,
 )
-from paroli.streams.parser import PADDING, BadLine, Parser
+from paroli.streams.parser import PADDING, Parser
 
 STANDARD_INPUT = "-"
 BLOCK = 1 << 18
@@ -90,7 +90,7 @@ def guess_format(path: str) -> Format:
 
 
 class Reader:
-    """Reads files into batches, one file after the other.
+    r"""Reads files into batches, one file after the other.
 
     Args:
         layout: how text becomes rows.
@@ -106,7 +106,7 @@ class Reader:
 
     >>> import tempfile, pathlib
     >>> file = pathlib.Path(tempfile.mkdtemp()) / "two.svm"
-    >>> _ = file.write_text("+1 3:0.5 7:2\\n-1 3:1\\n")
+    >>> _ = file.write_text("+1 3:0.5 7:2\n-1 3:1\n")
     >>> [batch] = Reader(Layout(bits=3)).batches(str(file))
     >>> batch.labels.tolist(), batch.indptr.tolist(), batch.indices.tolist()
     ([1.0, -1.0], [0, 2, 3], [3, 7, 3])
@@ -313,9 +313,9 @@ class _Zstd(io.RawIOBase):
 
     _CHUNK = 1 << 13  # a block of 128 KiB may be packed into four bytes: read little at once
 
-    def __init__(self, file: io.BufferedReader) -> None:
+    def __init__(self, file: Any) -> None:
         self._file, self._text = file, memoryview(b"")
-        self._new_frame()
+        self._frame, self._left, self._is_inside = self._new_frame(), b"", False
 
     def readable(self) -> bool:
         return True
@@ -330,17 +330,16 @@ class _Zstd(io.RawIOBase):
             self._left, self._is_inside = b"", True
             self._text = memoryview(self._frame.decompress(packed))
             if self._frame.eof:
-                left = self._frame.unused_data
-                self._new_frame()
-                self._left = left
+                self._left, self._is_inside = self._frame.unused_data, False
+                self._frame = self._new_frame()
         read = min(len(buffer), len(self._text))
         buffer[:read] = self._text[:read]
         self._text = self._text[read:]
         return read
 
-    def _new_frame(self) -> None:
-        self._frame = zstandard.ZstdDecompressor().decompressobj()
-        self._left, self._is_inside = b"", False
+    @staticmethod
+    def _new_frame() -> Any:
+        return zstandard.ZstdDecompressor().decompressobj()
 
 
 class Ahead(Generic[T]):
