@@ -7,10 +7,11 @@ import gzip
 import io
 import lzma
 import queue
+import re
 import sys
 import threading
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import IO, Any, Generic, Literal, TypeVar, get_args
@@ -46,6 +47,7 @@ ENDINGS: dict[str, Format] = {
     ".ndjson": "jsonl",
 }
 COMPRESSED = (".gz", ".xz", ".zst", ".zstd")
+_BLANK_LINES = re.compile(rb"(?:[ \t]*\r?\n)*")
 _MAGIC = {b"\x1f\x8b": "gzip", b"\xfd7zX": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
 
 _BROKEN: tuple[type[Exception], ...] = (OSError, EOFError, zlib.error, lzma.LZMAError)
@@ -219,13 +221,9 @@ def _first_line(text: bytearray, begin: int, end: int) -> tuple[int, int]:
     """Where the first line that is not blank begins, and how many are before it."""
     if text.startswith(b"\xef\xbb\xbf", begin):  # a byte order mark
         begin += 3
-    lines = 0
-    while begin < end:
-        newline = text.index(b"\n", begin)
-        if text[begin:newline].strip():
-            break
-        begin, lines = newline + 1, lines + 1
-    return begin, lines
+    blank = _BLANK_LINES.match(text, begin, end)
+    first = blank.end() if blank else begin
+    return first, text.count(b"\n", begin, first)
 
 
 class _Lines:
@@ -311,7 +309,7 @@ def _decompressed(stored: io.RawIOBase) -> Any:
 class _Zstd(io.RawIOBase):
     """A zstd file of any number of frames; one that ends in the middle of a frame is an error."""
 
-    _CHUNK = 1 << 13  # a block of 128 KiB may be packed into four bytes: read little at once
+    _CHUNK = 1 << 11  # a block of 128 KiB may be packed into four bytes: read little at once
 
     def __init__(self, file: Any) -> None:
         self._file, self._text = file, memoryview(b"")
@@ -368,6 +366,9 @@ class Ahead(Generic[T]):
                     return
         except BaseException as raised:
             error = raised
+        finally:
+            if isinstance(self._items, Generator):
+                self._items.close()  # and with it the file
         self._queue.put((None, error))
 
     def __iter__(self) -> Iterator[T]:
