@@ -190,24 +190,22 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
     assert peaks[1] < peaks[0] * 1.5 + (1 << 20)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="other systems have another unit")
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 def test_a_packed_bomb_is_unpacked_piece_by_piece() -> None:
-    megabytes = 128
+    megabytes = 256
     comment = b"#" * 1023 + b"\n"
     packed = zstandard.ZstdCompressor().compress(comment * (megabytes << 10))
     code = (
-        "import resource; from paroli.streams.readers import *;"
-        "from paroli.streams.grammar import Layout;"
-        "largest = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss;"
-        "list(Reader(Layout(), 'svmlight').batches('/dev/null')); before = largest();"
-        "print(sum(map(len, Reader(Layout(), 'svmlight').batches('-'))), largest() - before)"
+        "from paroli.streams.readers import *; from paroli.streams.grammar import Layout;"
+        "print(sum(map(len, Reader(Layout(), 'svmlight').batches('-'))));"
+        "print(*[line.split()[1] for line in open('/proc/self/status') if 'VmHWM' in line])"
     )
     result = subprocess.run(
         [sys.executable, "-c", code], input=packed, capture_output=True, check=True
     )
     rows, kilobytes = map(int, result.stdout.split())
     assert rows == 0
-    assert kilobytes < megabytes << 9
+    assert kilobytes < megabytes << 9  # Python, NumPy and all
 
 
 def test_products_of_many_features_fit(tmp_path: Path) -> None:
