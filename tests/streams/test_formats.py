@@ -167,6 +167,7 @@ def test_rows(tmp_path: Path, case: str, native: bool) -> None:
 MALFORMED: dict[str, tuple[Format, dict[str, Any], str]] = {
     "the label is 'x', which is not a number": ("svmlight", {}, "x 1:1"),
     "the label is '2': binary labels are -1 (or 0) and 1": ("svmlight", {}, "2 1:1"),
+    "the label is '-0.5': counts are 0 or more": ("svmlight", {"labels": "counts"}, "-0.5 1:1"),
     "the label is 'nan': only finite": ("svmlight", {"labels": "real"}, "nan 1:1"),
     "the label '3' is none of the classes a, b": ("vw", {"classes": ("a", "b")}, "3 | x"),
     "'x:1' is not of the form": ("svmlight", {}, "1 x:1"),

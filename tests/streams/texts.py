@@ -175,6 +175,7 @@ LAYOUTS = st.builds(
 ) | st.sampled_from(
     [
         Layout(labels="real", **LAYOUT_FIELDS),
+        Layout(labels="counts", **LAYOUT_FIELDS),
         Layout(classes=("-1", "1"), **LAYOUT_FIELDS),
         Layout(labels="classes", classes=("1", "-1", "0", "Rome"), **LAYOUT_FIELDS),
     ]

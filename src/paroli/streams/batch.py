@@ -1,20 +1,21 @@
-"""What a reader hands to a learner: a block of sparse rows, and what the two promise each other."""
+"""What a reader hands to a learner: a block of sparse rows, and what is promised of it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-LabelKind: TypeAlias = Literal["binary", "classes", "real", "ignored"]
+LabelKind: TypeAlias = Literal["binary", "classes", "real", "counts", "ignored"]
 """What the labels of a stream are; the reader has checked them, and `Batch.labels` holds:
 
 - ``binary``: -1.0 or +1.0, whatever the file says (0 and 1, -1 and +1, or two named classes);
 - ``classes``: 0.0, 1.0, ..., K - 1.0, the place of the class in the list of names;
 - ``real``: any finite number;
+- ``counts``: any finite number that is at least 0;
 - ``ignored``: NaN, whatever the file says.
 """
 
@@ -91,41 +92,3 @@ class Batch:
             self.tags,
             self.names,
         )
-
-
-class Learner(Protocol):
-    """What `paroli learn` asks of a learner.
-
-    It must come without importing scikit-learn, have plain numbers and texts as options, and hold
-    all of its state in plain arrays.  *Scores* are what the loss is a function of: margins for two
-    classes, one column a class for more, values for regression.
-    """
-
-    def __init__(self, *, loss: str, dimensions: int, classes: int, **options: Any) -> None:
-        """A learner of nothing yet; for regression, and for two classes, `classes` is 2."""
-
-    def partial_fit_batch(self, batch: Batch) -> Floats:
-        """Learn row by row; return each row's score *before* it was learned.
-
-        Shape (rows,), or (rows, classes) for more than two.  A row with weight 0 or label NaN is
-        scored and not learned.
-        """
-
-    def predict_batch(self, batch: Batch) -> Floats:
-        """Scores of the rows; the state does not change."""
-
-    def losses(self, scores: Floats, labels: Floats) -> Floats:
-        """The loss of each row, unweighted; NaN where the label is NaN."""
-
-    def outputs(self, scores: Floats) -> Floats:
-        """What a reader of predictions wants: probabilities (of +1; of each class) or values."""
-
-    def weights_at(self, indices: npt.NDArray[np.int32]) -> Floats:
-        """Present weight of each feature, for `--audit`: (n,), or (n, classes)."""
-
-    def to_arrays(self) -> Mapping[str, npt.NDArray[Any] | float | int | str]:
-        """All there is to know about the learner, its options included."""
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, Any]) -> Learner:
-        """A learner that goes on bit for bit where the one of `to_arrays` stood."""

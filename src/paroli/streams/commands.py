@@ -15,8 +15,9 @@ from typing import Any, TextIO, get_args
 
 import numpy as np
 
+from paroli.linear import LinearLearner
 from paroli.streams import models
-from paroli.streams.batch import Batch, Floats, LabelKind, Learner
+from paroli.streams.batch import Batch, Floats, LabelKind
 from paroli.streams.grammar import Format, Layout, LayoutError
 from paroli.streams.progress import Average, Validation, bar
 from paroli.streams.readers import STANDARD_INPUT, Ahead, Malformed, Reader, StreamError
@@ -28,22 +29,17 @@ LABELS_OF_LOSS: dict[str, LabelKind] = {
     "absolute": "real",
     "quantile": "real",
     "huber": "real",
-    "poisson": "real",
+    "poisson": "counts",
 }
+LEARNER_OPTIONS = ("quantile", "delta", "half_life")
+"""Handed on to the learner."""
+
 MOST_COMPLAINTS = 10
 """Malformed lines that are told one by one."""
 
 
 class CommandError(Exception):
     """What the user is told in one line, with the exit code 1."""
-
-
-def learner_class() -> type[Learner]:
-    """What learns."""
-    from paroli.linear import LinearLearner
-
-    learner: type[Learner] = LinearLearner
-    return learner
 
 
 # Options -------------------------------------------------------------------------------------
@@ -74,6 +70,21 @@ def add_learn_options(learn: argparse.ArgumentParser) -> None:
         metavar="AB",
         help="add products of features: of namespaces (columns) beginning with A and with B; "
         "A,B: of these names in full; ::: of all with all",
+    )
+    model.add_argument(
+        "--quantile", type=float, metavar="Q", help="of the quantile loss; default: 0.5"
+    )
+    model.add_argument(
+        "--delta",
+        type=float,
+        metavar="D",
+        help="where the Huber loss becomes linear, in the unit of the labels; default: 1",
+    )
+    model.add_argument(
+        "--half-life",
+        type=float,
+        metavar="ROWS",
+        help="for drifting streams: after so many of its rows a feature has half forgotten",
     )
     columns = learn.add_argument_group("columns (CSV, JSON lines)")
     columns.add_argument("--label", metavar="NAME", help="the label's; default: label")
@@ -250,9 +261,9 @@ class _Learning:
         if options.load:
             self._load(options.load)
         else:
-            self.loss = options.loss or "logistic"
-            self.layout = _layout(options, self.loss)
-            self.learner = _new_learner(self.loss, self.layout)
+            loss = options.loss or "logistic"
+            self.layout = _layout(options, loss)
+            self.learner = _new_learner(loss, self.layout, options)
         self.validation = Validation(lambda line: self.say(line), _shown(self.layout))
         if options.resume:
             self._resume()
@@ -261,19 +272,20 @@ class _Learning:
 
     def _load(self, path: str) -> None:
         model = models.load(path)
-        self.loss, self.layout = model.run["loss"], layout_of(model)
+        self.layout = layout_of(model)
         given = {f.name: getattr(self.options, f.name, None) for f in fields(Layout)}
         given = {name: value for name, value in given.items() if value is not None}
         if self.options.interactions is not None:
             given["interactions"] = tuple(self.options.interactions)
-        for name, value in {"loss": self.options.loss, **given}.items():
-            of_model = self.loss if name == "loss" else getattr(self.layout, name)
+        given |= {name: getattr(self.options, name) for name in ("loss", *LEARNER_OPTIONS)}
+        for name, value in given.items():
+            of_model = model.learner.get(name, getattr(self.layout, name, None))
             if value is not None and value != of_model:
                 raise CommandError(
                     f"{path} was learned with {name} {of_model!r}, not {value!r}: leave the option "
                     "away, or begin a new model"
                 )
-        self.learner = learner_class().from_arrays(model.learner)
+        self.learner = LinearLearner.from_arrays(model.learner)
         self._run_before = model.run
 
     def _resume(self) -> None:
@@ -362,7 +374,6 @@ class _Learning:
     def _save(self) -> None:
         held_out = self.held_out
         run = {
-            "loss": self.loss,
             "layout": asdict(self.layout),
             "files": self.files,
             "passes": self.options.passes,
@@ -391,9 +402,16 @@ class _Learning:
         )
 
 
-def _new_learner(loss: str, layout: Layout) -> Learner:
+def _new_learner(loss: str, layout: Layout, options: argparse.Namespace) -> LinearLearner:
     classes = len(layout.classes) if layout.labels == "classes" else 2
-    return learner_class()(loss=loss, dimensions=layout.dimensions, classes=classes)
+    given = {name: getattr(options, name) for name in LEARNER_OPTIONS}
+    given = {name: value for name, value in given.items() if value is not None}
+    if loss not in ("quantile", "huber") and {"quantile", "delta"} & set(given):
+        raise CommandError(f"the loss {loss} has neither --quantile nor --delta")
+    try:
+        return LinearLearner(loss=loss, dimensions=layout.dimensions, classes=classes, **given)
+    except ValueError as error:
+        raise CommandError(str(error)) from error
 
 
 def _layout(options: argparse.Namespace, loss: str) -> Layout:
@@ -454,7 +472,7 @@ def _predict(options: argparse.Namespace) -> int:
     layout = layout_of(model)
     if not options.evaluate:
         layout = replace(layout, labels="ignored", classes=())
-    learner = learner_class().from_arrays(model.learner)
+    learner = LinearLearner.from_arrays(model.learner)
     reader = Reader(
         layout,
         options.format,
@@ -487,7 +505,7 @@ def _predict(options: argparse.Namespace) -> int:
     return 0
 
 
-def _audit(learner: Learner, row: Batch, score: Floats) -> str:
+def _audit(learner: LinearLearner, row: Batch, score: Floats) -> str:
     """A row's features, the weightiest contribution first, and what they leave to be explained."""
     weights = learner.weights_at(row.indices)
     if weights.ndim == 2:

@@ -98,7 +98,7 @@ class Layout:
             raise LayoutError("give the names of three classes or more; for two, labels are binary")
         if self.labels == "binary" and len(self.classes) not in (0, 2):
             raise LayoutError(f"binary labels have two classes, not {len(self.classes)}")
-        if self.labels in ("real", "ignored") and self.classes:
+        if self.labels not in ("binary", "classes") and self.classes:
             raise LayoutError(f"{self.labels} labels have no classes")
         if len(self.delimiter.encode()) > 1 or self.delimiter in _NO_DELIMITERS:
             raise LayoutError(
@@ -231,6 +231,8 @@ def label_reader(layout: Layout) -> Callable[[bytes], float]:
                     "name other ones by --classes, or choose a loss for real labels"
                 )
             return 1.0 if value > 0 else -1.0
+        if layout.labels == "counts" and value < 0:
+            raise MalformedError(f"the label is {shown(text)}: counts are 0 or more")
         return value
 
     return read

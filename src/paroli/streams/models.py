@@ -173,11 +173,13 @@ def _packed(
 ) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
     if array.dtype.hasobject:
         raise TypeError(f"{name} is an array of objects: a model holds plain numbers")
+    if array.size == 0:
+        return {"is": "array"}, {name: array}
     bits = np.ascontiguousarray(array).reshape(-1).view(np.uint8).reshape(array.size, -1)
     places = np.flatnonzero(bits.any(axis=1))  # by bits: -0.0 is not nothing
     index = np.dtype(np.uint32 if array.size < 1 << 32 else np.uint64)
     size = len(places) * (index.itemsize + array.dtype.itemsize)
-    if array.size == 0 or size > _SPARSE_BELOW * array.nbytes:
+    if size > _SPARSE_BELOW * array.nbytes:
         return {"is": "array"}, {name: array}
     return (
         {"is": "mostly zeros", "shape": list(array.shape)},

@@ -21,7 +21,7 @@
 typedef uint8_t byte;
 
 enum status { DONE, FULL, ODD };
-enum labels { BINARY, CLASSES, REAL, NO_LABELS };
+enum labels { BINARY, CLASSES, REAL, COUNTS, NO_LABELS };
 enum role { FEATURE, CATEGORICAL, IGNORED, LABEL, WEIGHT, TAG };
 enum { SCRATCH = 4096, DEEPEST = 32, LONGEST_NUMBER = 400 };
 
@@ -260,6 +260,7 @@ static int set_label(reader *r, span text) {
         if (value != -1 && value != 0 && value != 1) return 0;
         value = value > 0 ? 1 : -1;
     }
+    if (r->label_kind == COUNTS && value < 0) return 0;
     r->labels[r->row] = value;
     return 1;
 }

@@ -29,7 +29,7 @@ PADDING = 16
 """Readable bytes that `parse.c` wants after the text."""
 
 _DONE, _FULL, _ODD = range(3)
-_LABEL_KINDS = {"binary": 0, "classes": 1, "real": 2, "ignored": 3}
+_LABEL_KINDS = {"binary": 0, "classes": 1, "real": 2, "counts": 3, "ignored": 4}
 _ROLES = {"feature": 0, "categorical": 1, "ignored": 2, "label": 3, "weight": 4, "tag": 5}
 
 
