@@ -51,12 +51,18 @@ CLASSIFYING = ("logistic", "hinge")
 class Rows(Protocol):
     """A block of rows: what the learner reads of `paroli.streams.batch.Batch`."""
 
-    indptr: npt.NDArray[np.int64]
-    indices: npt.NDArray[np.int32]
-    values: npt.NDArray[Any]
-    labels: Floats | None
-    weights: Floats | None
-    dimensions: int
+    @property
+    def indptr(self) -> npt.NDArray[np.int64]: ...
+    @property
+    def indices(self) -> npt.NDArray[np.int32]: ...
+    @property
+    def values(self) -> npt.NDArray[Any]: ...
+    @property
+    def labels(self) -> Floats | None: ...
+    @property
+    def weights(self) -> Floats | None: ...
+    @property
+    def dimensions(self) -> int: ...
 
 
 class LinearLearner:

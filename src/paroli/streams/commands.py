@@ -230,9 +230,11 @@ class _Stopping:
     def until(self, batches: Iterable[Batch]) -> Iterator[Batch]:
         """The batches, until the wish."""
         iterator = iter(batches)
-        while self.signal is None:
+        while True:
             try:
                 self._is_waiting = True
+                if self.signal is not None:  # looked at only now: it may have come just before
+                    return
                 batch = next(iterator, None)
                 self._is_waiting = False
             except KeyboardInterrupt:
@@ -290,12 +292,9 @@ class _Learning:
 
     def _resume(self) -> None:
         before = self._run_before
-        if before["files"] != self.files or before["passes"] != self.options.passes:
-            raise CommandError(
-                f"--resume goes on with the same files and passes: {before['passes']} over "
-                f"{' '.join(before['files'])}"
-            )
-        if (before["holdout"] or None) != self.options.holdout:
+        if before["files"] != self.files:
+            raise CommandError(f"--resume goes on with the same files: {' '.join(before['files'])}")
+        if before["holdout"] != self.options.holdout:
             raise CommandError(f"--resume goes on with the same --holdout: {before['holdout']}")
         self.pass_number, self.rows_in_pass = before["pass"], before["rows in pass"]
         self.validation.restore(before["validation"])
@@ -308,21 +307,17 @@ class _Learning:
         total = sum(sizes) * self.options.passes if len(sizes) == len(self.files) else None
         complaints = _Complaints(sys.stderr)
         bytes_before = skipped = 0
-        with _Stopping() as stopping, bar(sys.stderr, total) as (say, tell):
-            self.say = _silent if quiet else say
+        with _Stopping() as stopping, bar(None if quiet else sys.stderr, total) as (say, tell):
+            self.say = say
             if not self.validation.rows:
                 self.validation.head()
             while self.pass_number <= self.options.passes and stopping.signal is None:
                 reader = self._reader(complaints)
-                ahead = Ahead(self._batches(reader))
-                for batch in stopping.until(_without(ahead, self.rows_in_pass)):
-                    self._learn(batch)
-                    tell(
-                        bytes_before + reader.bytes_read,
-                        self.validation.rows,
-                        self.validation.average.mean,
-                    )
-                ahead.close()
+                with contextlib.closing(Ahead(self._batches(reader))) as ahead:
+                    for batch in stopping.until(_without(ahead, self.rows_in_pass)):
+                        self._learn(batch)
+                        done = bytes_before + reader.bytes_read
+                        tell(done, self.validation.rows, self.validation.average.mean)
                 skipped += reader.skipped
                 bytes_before += reader.bytes_read
                 if stopping.signal is None:
@@ -376,7 +371,6 @@ class _Learning:
         run = {
             "layout": asdict(self.layout),
             "files": self.files,
-            "passes": self.options.passes,
             "holdout": self.options.holdout,
             "pass": self.pass_number,
             "rows in pass": self.rows_in_pass,
@@ -431,10 +425,6 @@ def layout_of(model: models.Model) -> Layout:
     told: dict[str, Any] = model.run["layout"]
     listed: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in told.items()}
     return Layout(**listed)
-
-
-def _silent(line: str) -> None:
-    pass
 
 
 def _without(batches: Iterable[Batch], rows: int) -> Iterator[Batch]:

@@ -6,11 +6,14 @@ import contextlib
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, TextIO
+from typing import Any, TextIO, TypeAlias
 
 import numpy as np
 
 from paroli.streams.batch import Batch, Floats
+
+Say: TypeAlias = Callable[[str], None]
+Tell: TypeAlias = Callable[[int, int, float], None]
 
 WIDTHS = {
     "average loss": 13,
@@ -113,20 +116,21 @@ class Validation:
 
 
 @contextlib.contextmanager
-def bar(stream: TextIO, total: int | None) -> Iterator[tuple[Callable[[str], None], Any]]:
-    """A progress bar, on a terminal and where rich is installed.
+def bar(stream: TextIO | None, total: int | None) -> Iterator[tuple[Say, Tell]]:
+    """A progress bar, on a terminal and where rich is installed; without a stream, silence.
 
     Gives two functions: one prints a line above the bar, the other tells it the bytes read, the
     rows and the average loss.
     """
 
     def say(line: str) -> None:
-        print(line, file=stream, flush=True)
+        if stream is not None:
+            print(line, file=stream, flush=True)
 
     def nothing(read: int, rows: int, loss: float) -> None:
         pass
 
-    if not stream.isatty():
+    if stream is None or not stream.isatty():
         yield say, nothing
         return
     try:
