@@ -25,7 +25,7 @@ from paroli.streams.grammar import (
     line_reader,
 )
 
-PADDING = 16
+PADDING = 32
 """Readable bytes that `parse.c` wants after the text."""
 
 _DONE, _FULL, _ODD = range(3)
