@@ -25,7 +25,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
@@ -65,16 +65,16 @@ def write_streams(folder: Path, rows: int, seed: int) -> list[Path]:
     weights = rng.standard_normal(50_000)
     with numbers.open("w") as vw:
         for _ in range(rows // 6):
-            row = np.unique((50_000 * rng.random(78) ** 2).astype(int))
-            values = rng.random(len(row)) / 8
-            text = " ".join(f"{i}:{x:.7e}" for i, x in zip(row, values, strict=True))
-            vw.write(f"{_label(rng, weights[row] @ values)} |f {text}\n")
+            columns = np.unique((50_000 * rng.random(78) ** 2).astype(int))
+            values = rng.random(len(columns)) / 8
+            text = " ".join(f"{i}:{x:.7e}" for i, x in zip(columns, values, strict=True))
+            vw.write(f"{_label(rng, float(weights[columns] @ values))} |f {text}\n")
     known = ["".join(rng.choice(list("etaoinshrdlu"), rng.integers(2, 10))) for _ in range(50_000)]
     with words.open("w") as vw:
         for _ in range(rows // 16):
-            row = (50_000 * rng.random(rng.integers(60, 400)) ** 4).astype(int)
-            label = _label(rng, weights[row].mean() * 10)
-            vw.write(f"{label} |w {' '.join(known[i] for i in row)}\n")
+            ranks = (50_000 * rng.random(rng.integers(60, 400)) ** 4).astype(int)
+            label = _label(rng, float(weights[ranks].mean()) * 10)
+            vw.write(f"{label} |w {' '.join(known[i] for i in ranks)}\n")
     return paths
 
 
@@ -167,32 +167,33 @@ def run_apart(task: str, path: Path) -> dict[str, float]:
     return result
 
 
-def tasks_for(path: Path) -> list[str]:
+def tasks_for(path: Path, wanted: Sequence[str]) -> list[str]:
     """Those whose package and file are there."""
     return [
         name
         for name, (module, _) in TASKS.items()
-        if (module is None or importlib.util.find_spec(module))
+        if name in wanted
+        and (module is None or importlib.util.find_spec(module))
         and ("svmlight" not in name or path.with_suffix(".svm").exists())
     ]
 
 
-def rows_of(path: Path, repeats: int) -> list[dict[str, object]]:
+def rows_of(path: Path, wanted: Sequence[str], repeats: int) -> list[dict[str, object]]:
     """The table's rows for one stream."""
-    names = tasks_for(path)
+    names = tasks_for(path, wanted)
     results: dict[str, list[dict[str, float]]] = {name: [] for name in names}
     for _ in range(repeats):
         for name in names:
             results[name].append(run_apart(name, path))
     size = results["parse"][0]
-    median: dict[str, Callable[[str], float]] = {
-        name: lambda key, runs=runs: statistics.median(run[key] for run in runs)  # type: ignore[misc]
-        for name, runs in results.items()
-    }
+
+    def median(name: str, key: str) -> float:
+        return statistics.median(run[key] for run in results[name])
+
     table = []
     for name in names:
-        cpu = median[name]("cpu")
-        of_baseline = median[BASELINE]("cpu") / cpu if BASELINE in names else float("nan")
+        cpu = median(name, "cpu")
+        of_baseline = median(BASELINE, "cpu") / cpu if BASELINE in names else float("nan")
         table.append(
             {
                 "stream": path.stem,
@@ -200,11 +201,11 @@ def rows_of(path: Path, repeats: int) -> list[dict[str, object]]:
                 "features_a_row": f"{size['entries'] / size['rows']:.1f}",
                 "task": name,
                 "cpu_s": f"{cpu:.4f}",
-                "wall_s": f"{median[name]('wall'):.4f}",
+                "wall_s": f"{median(name, 'wall'):.4f}",
                 "million_features_a_cpu_s": f"{size['entries'] / cpu / 1e6:.1f}",
                 "speed_to_vowpal_wabbit": f"{of_baseline:.2f}",
-                "loss": f"{median[name]('loss'):.4f}" if "learn" in name.split(",")[0] else "",
-                "peak_mb": f"{median[name]('megabytes'):.0f}",
+                "loss": f"{median(name, 'loss'):.4f}" if "learn" in name.split(",")[0] else "",
+                "peak_mb": f"{median(name, 'megabytes'):.0f}",
             }
         )
     return table
@@ -217,6 +218,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=200_000, help="of the narrow stream")
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS))
     parser.add_argument("--one", metavar="TASK", help=argparse.SUPPRESS)
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
     args = parser.parse_args()
@@ -225,7 +227,7 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as folder:
         paths = [*write_streams(Path(folder), args.rows, args.seed), *args.files]
-        table = [row for path in paths for row in rows_of(path, args.repeats)]
+        table = [row for path in paths for row in rows_of(path, args.tasks, args.repeats)]
     modules = {"sklearn": "scikit-learn", "vowpalwabbit": "vowpalwabbit"}
     peers = [name for module, name in modules.items() if importlib.util.find_spec(module)]
     versions = ", ".join(f"{name} {version(name)}" for name in ["numpy", *peers])
