@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -180,6 +181,8 @@ MALFORMED: dict[str, tuple[Format, dict[str, Any], str]] = {
     "the weight is '-1': give 0 or more": ("vw", {}, "1 -1 | a"),
     "a namespace with the scale '2' has no name": ("vw", {}, "1 |:2 a"),
     "the scale of a namespace is 'x', which": ("vw", {}, "1 |n:x a"),
+    "a feature, scaled, is 'a', which is too large": ("vw", {}, "1 |n:1e39 a"),
+    "a feature, scaled, is 'a:1e30', which is too large": ("vw", {}, "1 |n:1e30 a:1e30"),
     "a product of features is 'a*a', which is too large": (
         "vw", {"interactions": ("::",)}, "1 | a:1e30",
     ),
@@ -281,3 +284,16 @@ def test_line_reader_is_public() -> None:
     row = line_reader("svmlight", Layout())(b"1 3:2")
     assert row is not None
     assert [(entry.number, float(entry.value)) for entry in row.entries] == [(3, 2.0)]
+
+
+def test_numbers_beside_the_middle_of_two_floats(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    floats = (rng.uniform(1, 2, 3000) * 2.0 ** rng.integers(-100, 100, 3000)).astype(np.float32)
+    texts = []
+    for low, high in zip(floats, np.nextafter(floats, np.float32(np.inf)), strict=True):
+        middle, places = Decimal((float(low) + float(high)) / 2), int(rng.integers(15, 19))
+        last = Decimal(1).scaleb(middle.adjusted() - places)
+        texts.append(f"{middle + int(rng.integers(-2, 3)) * last:.{places}e}")
+    (tmp_path / "text").write_text("".join(f"1 1:{text}\n" for text in texts))
+    [batch] = Reader(Layout(), "svmlight").batches(str(tmp_path / "text"))
+    assert batch.values.tolist() == [float(np.float32(float(text))) for text in texts]

@@ -362,7 +362,9 @@ def _vowpal_wabbit(layout: Layout) -> Callable[[bytes], Row | None]:
         unnamed = 0
         for token in tokens:
             feature, colon, text = token.partition(b":")
-            value = single((number(text, "a value") if colon else 1.0) * scale, text, "a value")
+            value = single(
+                (number(text, "a value") if colon else 1.0) * scale, token, "a feature, scaled,"
+            )
             if feature:
                 index = number_of(feature, seed)
             else:
