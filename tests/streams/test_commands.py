@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import math
 import os
@@ -472,3 +473,18 @@ def test_averages_do_not_depend_on_blocks() -> None:
     assert one == many
     counts = np.isfinite(losses)
     assert one.mean == pytest.approx(np.average(losses[counts], weights=weights[counts]))
+
+
+def test_the_commands_of_the_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    readme = (Path(__file__).resolve().parents[2] / "README.md").read_text("utf-8")
+    block = re.findall(r"```sh\n(paroli learn .*?)```", readme, re.DOTALL)[0]
+    monkeypatch.chdir(tmp_path)
+    for name in ("monday.vw.gz", "tuesday.vw.gz"):
+        Path(name).write_bytes(gzip.compress(b"1 | a b\n-1 | c\n"))
+    Path("wednesday.vw").write_text("| a\n| c\n")
+    for line in block.splitlines():
+        program, *arguments = line.split()
+        assert program == "paroli"
+        assert cli.main(arguments) == 0
+    a, c = map(float, Path("probabilities.txt").read_text().split())
+    assert a > 0.5 > c
