@@ -26,7 +26,7 @@ def test_there_is_a_compiler() -> None:
 
 @pytest.mark.parametrize("format", FORMATS)
 @settings(
-    max_examples=400,
+    max_examples=300,
     deadline=None,
     derandomize=True,
     database=None,

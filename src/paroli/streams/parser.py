@@ -118,12 +118,13 @@ class Parser:
     ) -> None:
         self._layout = layout
         self._read_line = line_reader(format, layout, columns)
-        self._wants_tags, self._wants_names = tags, names
         self._entry_factor = 1  # beyond what text alone can hold: products of features
         library = _library() if native and not names else None
         self._run = getattr(library, f"read_{format}") if library else None
         self._c = _Reader()
         self._describe(format, columns)
+        groups = bool(layout.interactions)
+        self._rows = _Rows(self._c, layout.dimensions, tags=tags, names=names, groups=groups)
 
     def _describe(self, format: Format, columns: Sequence[bytes]) -> None:
         layout, c = self._layout, self._c
@@ -152,19 +153,19 @@ class Parser:
     def parse(self, text: bytearray, begin: int, end: int) -> Iterator[Batch | BadLine]:
         """The rows of ``text[begin:end]``: whole lines, with `PADDING` bytes behind the last."""
         held = np.frombuffer(text, np.uint8)  # as long as its address is used
-        c = self._c
+        c, rows = self._c, self._rows
         c.text, c.begin, c.end, c.lines = held.ctypes.data, begin, end, 0
-        rows = self._rows(end - begin)
+        self._make_room(end - begin)
         while c.begin < end:
             status = self._run(ctypes.byref(c)) if self._run else _ODD
             if status == _DONE:
                 break
             if status == _FULL:
-                if c.row == 0:
-                    self._entry_factor *= 2
-                else:
+                if c.row:
                     yield rows.taken()
-                rows = self._rows(end - c.begin)
+                else:
+                    self._entry_factor *= 2
+                    self._make_room(end - begin)
                 continue
             newline = text.index(b"\n", c.begin)
             line = bytes(text[c.begin : newline]).removesuffix(b"\r")
@@ -173,14 +174,11 @@ class Parser:
             except MalformedError as error:
                 if c.row:
                     yield rows.taken()
-                    rows = self._rows(end - c.begin)
                 yield BadLine(c.lines, str(error))
             else:
                 if row is not None:
-                    if not rows.has_room(row):
-                        if c.row:
-                            yield rows.taken()
-                        rows = self._rows(end - c.begin, len(row.entries))
+                    if c.row and not rows.has_room(row):
+                        yield rows.taken()
                     rows.append(row)
             c.begin, c.lines = newline + 1, c.lines + 1
         if c.row:
@@ -191,96 +189,93 @@ class Parser:
         """How many lines of the block were read so far."""
         return int(self._c.lines)
 
-    def _rows(self, length: int, entries: int = 0) -> _Rows:
-        return _Rows(
-            self._c,
-            rows=length // 2 + 2,
-            entries=max(length // 2 * self._entry_factor, entries) + 2,
-            dimensions=self._layout.dimensions,
-            tag_bytes=length + 1 if self._wants_tags else None,
-            with_groups=bool(self._layout.interactions),
-            with_names=self._wants_names,
-        )
+    def _make_room(self, length: int) -> None:
+        """As much as so many bytes of text can hold: two for a row, and two for a feature."""
+        self._rows.make_room(length // 2 + 2, length // 2 * self._entry_factor + 2, length)
 
 
 class _Rows:
-    """Arrays that rows are written to, by C or by `append`; the counters are in the structure."""
+    """Where rows are written to, by C or by `append`; the counters are in the structure."""
 
     def __init__(
-        self,
-        c: _Reader,
-        *,
-        rows: int,
-        entries: int,
-        dimensions: int,
-        tag_bytes: int | None,
-        with_groups: bool,
-        with_names: bool,
+        self, c: _Reader, dimensions: int, *, tags: bool, names: bool, groups: bool
     ) -> None:
         self._c, self._dimensions = c, dimensions
-        self._indptr = np.empty(rows + 1, np.int64)
-        self._indptr[0] = 0
-        self._indices = np.empty(entries, np.int32)
-        self._values = np.empty(entries, np.float32)
-        self._labels, self._weights = np.empty((2, rows))
-        self._tag_ends = np.empty(rows, np.int64)
-        self._tags = None if tag_bytes is None else np.empty(tag_bytes, np.uint8)
-        self._groups = np.empty(entries, np.uint64) if with_groups else None
-        self._names: list[bytes] | None = [] if with_names else None
-        c.row, c.row_capacity, c.entry, c.entry_capacity = 0, rows, 0, entries - 1
-        c.tag_end, c.tag_capacity = 0, tag_bytes or 0
-        for name in ("indptr", "indices", "values", "labels", "weights", "tag_ends", "tags"):
-            setattr(c, name, _address(getattr(self, f"_{name}")))
-        c.groups = _address(self._groups)
+        self._arrays: dict[str, npt.NDArray[Any]] = {
+            "indptr": np.zeros(1, np.int64),
+            "indices": np.empty(0, np.int32),
+            "values": np.empty(0, np.float32),
+            "labels": np.empty(0),
+            "weights": np.empty(0),
+            "tag_ends": np.empty(0, np.int64),
+        }
+        if groups:
+            self._arrays["groups"] = np.empty(0, np.uint64)
+        if tags:
+            self._arrays["tags"] = np.empty(0, np.uint8)
+        self._names: list[bytes] | None = [] if names else None
+        c.row = 0
+
+    def make_room(self, rows: int, entries: int, tag_bytes: int) -> None:
+        """Let there be room for so much, when nothing is written yet."""
+        sizes = dict.fromkeys(("labels", "weights", "tag_ends"), rows) | {"indptr": rows + 1}
+        sizes |= dict.fromkeys(("indices", "values", "groups"), entries) | {"tags": tag_bytes}
+        for name, array in self._arrays.items():
+            if len(array) < sizes[name]:
+                self._arrays[name] = np.zeros(sizes[name], array.dtype)
+                setattr(self._c, name, self._arrays[name].ctypes.data)
+        c = self._c
+        c.row_capacity = len(self._arrays["labels"])
+        c.entry_capacity = len(self._arrays["indices"]) - 1  # C writes one too many, and forgets it
+        c.tag_capacity = tag_bytes if "tags" in self._arrays else 0
 
     def has_room(self, row: Row) -> bool:
-        """Whether `append` may be called."""
-        c = self._c
-        return bool(
-            c.row < c.row_capacity and self._indptr[c.row] + len(row.entries) <= c.entry_capacity
-        )
+        """Whether a row fits beside the others."""
+        c, begin = self._c, self._arrays["indptr"][self._c.row]
+        return bool(c.row < c.row_capacity and begin + len(row.entries) <= c.entry_capacity)
 
     def append(self, row: Row) -> None:
         """Write a row, as C would."""
-        c = self._c
-        begin = int(self._indptr[c.row])
+        if not self.has_room(row):
+            self.make_room(1, len(row.entries) + 1, 0)
+        c, arrays = self._c, self._arrays
+        begin = int(arrays["indptr"][c.row])
         end = begin + len(row.entries)
-        for place, entry in enumerate(row.entries, begin):
-            self._indices[place], self._values[place] = entry.number, entry.value
+        arrays["indices"][begin:end] = [entry.number for entry in row.entries]
+        arrays["values"][begin:end] = [entry.value for entry in row.entries]
+        arrays["labels"][c.row], arrays["weights"][c.row] = row.label, row.weight
+        tag_end = int(arrays["tag_ends"][c.row - 1]) if c.row else 0
+        if "tags" in arrays:
+            tag_begin, tag_end = tag_end, tag_end + len(row.tag)
+            arrays["tags"][tag_begin:tag_end] = np.frombuffer(row.tag, np.uint8)
+        arrays["tag_ends"][c.row] = tag_end
         if self._names is not None:
             self._names += [entry.name for entry in row.entries]
-        self._labels[c.row], self._weights[c.row] = row.label, row.weight
-        tag_begin = int(self._tag_ends[c.row - 1]) if c.row else 0
-        if self._tags is not None:
-            self._tags[tag_begin : tag_begin + len(row.tag)] = np.frombuffer(row.tag, np.uint8)
-            self._tag_ends[c.row] = tag_begin + len(row.tag)
-        else:
-            self._tag_ends[c.row] = 0
         c.row += 1
-        self._indptr[c.row] = end
+        arrays["indptr"][c.row] = end
 
     def taken(self) -> Batch:
-        """What was written, as a batch; write no more."""
-        rows = self._c.row
-        entries = int(self._indptr[rows])
+        """What was written, as a batch of its own; writing begins anew."""
+        rows, arrays = self._c.row, self._arrays
+        entries = int(arrays["indptr"][rows])
+        tags, names = None, self._names
+        if "tags" in arrays:
+            ends = arrays["tag_ends"][:rows].tolist()
+            text = arrays["tags"][: ends[-1]].tobytes()
+            tags = [text[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
+        if names is not None:
+            self._names = []
         self._c.row = 0
         return Batch(
-            indptr=self._indptr[: rows + 1],
-            indices=self._indices[:entries],
-            values=self._values[:entries],
-            labels=self._labels[:rows],
-            weights=self._weights[:rows],
+            indptr=arrays["indptr"][: rows + 1].copy(),
+            indices=arrays["indices"][:entries].copy(),
+            values=arrays["values"][:entries].copy(),
+            labels=arrays["labels"][:rows].copy(),
+            weights=arrays["weights"][:rows].copy(),
             dimensions=self._dimensions,
-            tags=self._taken_tags(rows),
-            names=self._names,
+            tags=tags,
+            names=names,
         )
-
-    def _taken_tags(self, rows: int) -> list[bytes] | None:
-        if self._tags is None:
-            return None
-        ends = self._tag_ends[:rows].tolist()
-        tags = self._tags[: ends[-1]].tobytes()
-        return [tags[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
 
 
 def _span(name: bytes) -> _Span:
@@ -289,7 +284,3 @@ def _span(name: bytes) -> _Span:
 
 def _or_any(test: int | None) -> int:
     return -1 if test is None else test
-
-
-def _address(array: npt.NDArray[Any] | None) -> int | None:
-    return None if array is None else array.ctypes.data
