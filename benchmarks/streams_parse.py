@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import hashlib
 import importlib.util
 import json
 import os
@@ -53,13 +54,12 @@ def write_streams(folder: Path, rows: int, seed: int) -> list[Path]:
     paths = [folder / f"{name}.vw" for name in ("narrow", "numbers", "words")]
     narrow, numbers, words = paths
     weights = rng.standard_normal(123)
-    starts = np.sort(rng.choice(np.arange(1, 123), 13, replace=False))
-    places = [np.arange(a, b) for a, b in zip([0, *starts], [*starts, 123], strict=True)]
+    edges = np.sort(rng.choice(np.arange(1, 123), 13, replace=False))
+    starts, ends = np.array([0, *edges]), np.array([*edges, 123])
+    picked = rng.integers(starts, ends, (rows, len(starts)))
     with narrow.open("w") as vw, narrow.with_suffix(".svm").open("w") as svm:
-        for _ in range(rows):
-            row = [int(rng.choice(place)) for place in places]
-            label = _label(rng, weights[row].sum())
-            text = " ".join(f"{i}:1" for i in row)
+        for row in picked:
+            label, text = _label(rng, float(weights[row].sum())), " ".join(f"{i}:1" for i in row)
             vw.write(f"{label} | {text}\n")
             svm.write(f"{label} {text}\n")
     weights = rng.standard_normal(50_000)
@@ -238,6 +238,9 @@ def main() -> None:
         file.write(f"# versions: python {sys.version.split()[0]}, {versions}, ")
         file.write(f"paroli {paroli.__version__}\n")
         file.write(f"# seed: {args.seed}, repeats: {args.repeats}\n")
+        for given in args.files:
+            digest = hashlib.sha256(given.read_bytes()).hexdigest()
+            file.write(f"# {given.name}: {given.stat().st_size} bytes, sha256 {digest}\n")
         writer = csv.DictWriter(file, fieldnames=list(table[0]))
         writer.writeheader()
         writer.writerows(table)

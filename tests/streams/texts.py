@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from paroli.streams.grammar import Format, Layout
+from paroli.streams.grammar import MISSING, Format, Layout
 from paroli.streams.readers import Malformed, Reader, StreamError
 
 ODD_NUMBERS = b"""1 0 -1 +1 1.0 0.5 -.25 3. 1e3 1E-3 +2.5e+01 007 0.00 -0 6.2699720e-02
@@ -86,7 +86,7 @@ def csv_line(draw: st.DrawFn) -> bytes:
         draw(mostly(st.just(b"1"), NUMBERS)),
         draw(NAME),
         draw(NUMBER),
-        draw(mostly(st.sampled_from([b"Paris", b"Rome", b"?", b"NA", b"", b"nan"]), NAMES)),
+        draw(mostly(st.sampled_from([b"Paris", b"Rome", *sorted(MISSING)]), NAMES)),
         draw(NUMBER),
         draw(NAMES),
     ]
