@@ -282,7 +282,7 @@ def test_a_second_interrupt_saves_nothing(tmp_path: Path) -> None:
     path.write_text("".join(lines(30)))
     code = (
         "import os, signal, sys; from paroli import cli; from paroli.linear import LinearLearner\n"
-        "def twice(self, batch):\n"
+        "def twice(self, batch, **options):\n"
         "    os.kill(os.getpid(), signal.SIGINT); os.kill(os.getpid(), signal.SIGINT)\n"
         "    [0 for _ in range(100)]\n"
         "LinearLearner.partial_fit_batch = twice\n"
@@ -488,3 +488,15 @@ def test_the_commands_of_the_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         assert cli.main(arguments) == 0
     a, c = map(float, Path("probabilities.txt").read_text().split())
     assert a > 0.5 > c
+
+
+def test_further_passes_have_a_prior(stream: Path, tmp_path: Path) -> None:
+    model = tmp_path / "m"
+    for options, prior in (([], 3.0), (["--prior", "1"], 1.0)):
+        passes = ["--passes", "3", *options, "--save", str(model), "--quiet"]
+        assert cli.main([*LEARN, str(stream), *passes]) == 0
+        learner = LinearLearner("logistic", 1 << BITS, prior=prior)
+        for again in (False, True, True):
+            for batch in batches(stream):
+                learner.partial_fit_batch(batch, again=again)
+        assert_same(models.Model(learned(model), {}), models.Model(learner.to_arrays(), {}))

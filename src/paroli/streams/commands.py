@@ -31,8 +31,11 @@ LABELS_OF_LOSS: dict[str, LabelKind] = {
     "huber": "real",
     "poisson": "counts",
 }
-LEARNER_OPTIONS = ("quantile", "delta", "half_life")
+LEARNER_OPTIONS = ("quantile", "delta", "half_life", "prior")
 """Handed on to the learner."""
+
+PRIOR_OF_PASSES = 3.0
+"""What `LinearLearner` recommends; it costs room, so that one pass goes without."""
 
 MOST_COMPLAINTS = 10
 """Malformed lines that are told one by one."""
@@ -85,6 +88,13 @@ def add_learn_options(learn: argparse.ArgumentParser) -> None:
         type=float,
         metavar="ROWS",
         help="for drifting streams: after so many of its rows a feature has half forgotten",
+    )
+    model.add_argument(
+        "--prior",
+        type=float,
+        metavar="P",
+        help="how strongly further passes are kept from learning rows by heart; default: 3 where "
+        "there are --passes, or else 0",
     )
     columns = learn.add_argument_group("columns (CSV, JSON lines)")
     columns.add_argument("--label", metavar="NAME", help="the label's; default: label")
@@ -353,7 +363,7 @@ class _Learning:
             numbers = np.arange(self.rows_in_pass + 1, self.rows_in_pass + len(batch) + 1)
             is_held_out = numbers % every == 0
             batch = batch.with_labels(np.where(is_held_out, math.nan, labels))
-        scores = learner.partial_fit_batch(batch)
+        scores = learner.partial_fit_batch(batch, again=self.pass_number > 1)
         losses = learner.losses(scores, labels)
         if every:
             self.held_out.add(np.where(is_held_out, losses, math.nan), batch.weights)
@@ -400,6 +410,8 @@ def _new_learner(loss: str, layout: Layout, options: argparse.Namespace) -> Line
     classes = len(layout.classes) if layout.labels == "classes" else 2
     given = {name: getattr(options, name) for name in LEARNER_OPTIONS}
     given = {name: value for name, value in given.items() if value is not None}
+    if options.passes > 1:
+        given.setdefault("prior", PRIOR_OF_PASSES)
     if loss not in ("quantile", "huber") and {"quantile", "delta"} & set(given):
         raise CommandError(f"the loss {loss} has neither --quantile nor --delta")
     try:

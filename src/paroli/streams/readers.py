@@ -145,8 +145,8 @@ class Reader:
         stored = _opened(path)
         try:
             with stored:
-                counted = _Counted(stored, self._count)
-                yield from self._rows(name, format, _Lines(_decompressed(counted), self))
+                text = _decompressed(_Stored(stored, self._count))
+                yield from self._rows(name, format, _Lines(text, self))
         except _BROKEN as error:
             raise StreamError(f"{name}: cannot be read on: {error}") from error
 
@@ -266,17 +266,30 @@ class _Lines:
             yield text, 0, filled + 1
 
 
-class _Counted(io.RawIOBase):
-    """A file that tells how much of it was read."""
+class _Stored(io.RawIOBase):
+    """A file as it is stored: tells how much of it was read, and lets its beginning be seen first.
+
+    `io.BufferedReader` could do that, but may wait for more than it has.
+    """
 
     def __init__(self, file: IO[bytes], count: Callable[[int], None]) -> None:
         self._file, self._count = file, count
+        self._seen = b""
 
     def readable(self) -> bool:
         return True
 
+    def begin(self) -> bytes:
+        """What the file begins with; it will be read again."""
+        self._seen = self._file.read(BLOCK)
+        return self._seen
+
     def readinto(self, buffer: Any) -> int:
-        read = int(self._file.readinto(buffer) or 0)  # type: ignore[attr-defined]
+        if self._seen:
+            read = min(len(buffer), len(self._seen))
+            buffer[:read], self._seen = self._seen[:read], self._seen[read:]
+        else:
+            read = int(self._file.readinto(buffer) or 0)  # type: ignore[attr-defined]
         self._count(read)
         return read
 
@@ -290,20 +303,20 @@ def _opened(path: str) -> IO[bytes]:
         raise StreamError(f"{path}: cannot be opened: {error.strerror}") from error
 
 
-def _decompressed(stored: io.RawIOBase) -> Any:
+def _decompressed(stored: _Stored) -> Any:
     """What is in the file, by its first bytes and not by its name."""
-    file = io.BufferedReader(stored, BLOCK >> 2)  # less than a block: blocks are not copied twice
-    begin = file.peek(4)[:4]
+    begin = stored.begin()
     kind = next((kind for magic, kind in _MAGIC.items() if begin.startswith(magic)), None)
+    if kind is None:
+        return stored
+    packed = io.BufferedReader(stored, BLOCK)
     if kind == "gzip":
-        return gzip.GzipFile(fileobj=file)
+        return gzip.GzipFile(fileobj=packed)
     if kind == "xz":
-        return lzma.LZMAFile(file)
-    if kind == "zstd":
-        if zstandard is None:
-            raise StreamError('zstd needs one more package: pip install "paroli[streams]"')
-        return _Zstd(file)
-    return file
+        return lzma.LZMAFile(packed)
+    if zstandard is None:
+        raise StreamError('zstd needs one more package: pip install "paroli[streams]"')
+    return _Zstd(packed)
 
 
 class _Zstd(io.RawIOBase):
