@@ -30,7 +30,7 @@ GROUPS, SIZE, ACTIVE, DIFFERENCE, STRENGTH = 100, 5, 3, 0.1, 3.0
 CHECKPOINTS = (10_000, 20_000, 50_000, 100_000, 200_000, 400_000, 700_000, 1_000_000)
 TESTED = 50_000
 COLUMNS = ("learner", "rows", "log_loss", "error", "setting")
-OURS = {
+OURS: dict[str, dict[str, Any]] = {
     "paroli": {},
     "paroli, ScInOL inside": {"inner": "scinol"},
     "paroli, Algorithm 2 inside": {"inner": "diagonal"},
@@ -97,14 +97,14 @@ def measure(seed: int) -> Iterator[tuple[object, ...]]:
             yield name, count, *found, f"alpha {alpha:g}"
     if find_spec("vowpalwabbit") is None:
         return
-    runs = [(name, options) for name, options in rivals.VOWPAL_WABBIT.items()]
+    runs = list(rivals.VOWPAL_WABBIT.items())
     runs += [(n, form.format(r)) for n, form in rivals.GRIDS.items() for r in rivals.RATES]
     with rivals.text_file(X_test, y_test) as test:
         for count in (100_000, 400_000, 1_000_000):
             with rivals.text_file(X[:count], y[:count]) as path:
-                for name, options in runs:
-                    scores = rivals.vowpal_wabbit(path, 18, options, test)
-                    yield name, count, *judged(scores, y_test), options
+                for name, setting in runs:
+                    scores = rivals.vowpal_wabbit(path, 18, setting, test)
+                    yield name, count, *judged(scores, y_test), setting
 
 
 def plot(path: Path) -> None:

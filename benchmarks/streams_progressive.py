@@ -12,16 +12,17 @@ import argparse
 import math
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from benchmarks import streams_rivals as rivals
-from benchmarks.streams_sets import log_loss, sets
+from benchmarks.streams_sets import SETS, log_loss, sets
 from experiments.common.records import provenance, read_table, write_table
 
-OURS = {
+OURS: dict[str, dict[str, Any]] = {
     "paroli": {},
     "paroli, Algorithm 2 inside": {"inner": "diagonal"},
     "paroli, ScInOL inside": {"inner": "scinol"},
@@ -35,20 +36,20 @@ BEST_OF = "best of"
 def contestants(X: Any, y: Any, *, slow: bool) -> Iterator[tuple[str, str, Callable[[], Any]]]:
     """Names, settings, and what to run."""
     for name, options in OURS.items():
-        yield name, "", lambda options=options: rivals.ours(X, y, **options)
+        yield name, "", partial(rivals.ours, X, y, **options)
     if find_spec("vowpalwabbit") is not None:
         bits = max(18, math.ceil(math.log2(X.shape[1] + 1)))
         with rivals.text_file(X, y) as path:
-            for name, options in rivals.VOWPAL_WABBIT.items():
-                yield name, "", lambda options=options: rivals.vowpal_wabbit(path, bits, options)
+            for name, setting in rivals.VOWPAL_WABBIT.items():
+                yield name, "", partial(rivals.vowpal_wabbit, path, bits, setting)
             for name, form in rivals.GRIDS.items():
                 for rate in rivals.RATES:
-                    options = form.format(rate)
-                    yield name, options, lambda o=options: rivals.vowpal_wabbit(path, bits, o)
+                    setting = form.format(rate)
+                    yield name, setting, partial(rivals.vowpal_wabbit, path, bits, setting)
     if slow:
-        yield "scikit-learn SGD", "", lambda: rivals.sgd(X, y)
-        for name, optimizer in rivals.river_optimizers().items():
-            yield name, "", lambda o=optimizer: rivals.river(X, y, o())
+        yield "scikit-learn SGD", "", partial(rivals.sgd, X, y)
+        for name, optimizer in rivals.river_optimizers(X.shape[1]).items():
+            yield name, "", partial(rivals.river, X, y, optimizer)
 
 
 def measure(name: str, X: Any, y: Any, *, slow: bool, only: str) -> list[tuple[object, ...]]:
@@ -72,7 +73,7 @@ def measure(name: str, X: Any, y: Any, *, slow: bool, only: str) -> list[tuple[o
 def summary(path: Path) -> str:
     """The table as Markdown: losses, geometric mean of their ratios to ours, and mean ranks."""
     _, found = read_table(path)
-    names = list(dict.fromkeys(row["set"] for row in found))
+    names = [name for name in SETS if any(row["set"] == name for row in found)]
     loss = {(row["learner"], row["set"]): float(row["log_loss"]) for row in found}
     learners = list(dict.fromkeys(row["learner"] for row in found))
     untuned = [n for n in learners if BEST_OF not in n and not n.startswith("paroli,")]
@@ -116,9 +117,11 @@ def main() -> None:
         except PackageNotFoundError:
             head[package] = "not installed"
     found: list[tuple[object, ...]] = []
-    if args.only and path.exists():
-        kept = [row for row in read_table(path)[1] if not row["learner"].startswith(args.only)]
-        found += [tuple(row[column] for column in COLUMNS) for row in kept]
+    if path.exists():
+        anew = args.sets or list(SETS)
+        for row in read_table(path)[1]:
+            if row["set"] not in anew or not row["learner"].startswith(args.only):
+                found.append(tuple(row[column] for column in COLUMNS))
     for name, X, y in sets(args.data, args.seed, args.sets):
         found += measure(name, X, y, slow=not args.quick, only=args.only)
         write_table(path, head, COLUMNS, found)

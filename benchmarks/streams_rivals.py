@@ -83,11 +83,12 @@ def sgd(X: Any, y: Any, **options: Any) -> Scores:
     return scores
 
 
-def river(X: Any, y: Any, optimizer: Any) -> Scores:
+def river(X: Any, y: Any, optimizer: Callable[[], Any]) -> Scores:
     """River's logistic regression, row by row."""
     from river import linear_model
 
-    model, scores = linear_model.LogisticRegression(optimizer), np.zeros(len(y))
+    model: Any = linear_model.LogisticRegression(optimizer())
+    scores = np.zeros(len(y))
     for t in range(len(y)):
         begin, end = X.indptr[t], X.indptr[t + 1]
         row = dict(zip(X.indices[begin:end].tolist(), X.data[begin:end].tolist(), strict=True))
@@ -98,14 +99,18 @@ def river(X: Any, y: Any, optimizer: Any) -> Scores:
     return scores
 
 
-def river_optimizers() -> dict[str, Callable[[], Any]]:
+WIDE = 1000
+"""Beyond so many features, River's Adam and FTRL take hours: each row costs what all features do."""
+
+
+def river_optimizers(features: int) -> dict[str, Callable[[], Any]]:
     """River's optimizers with their own defaults."""
     if find_spec("river") is None:
         print("River is not installed: left out")
         return {}
     from river import optim
 
-    return {
-        f"River {cls.__name__}": cls
-        for cls in (optim.SGD, optim.AdaGrad, optim.Adam, optim.FTRLProximal)
-    }
+    chosen = [optim.SGD, optim.AdaGrad]
+    if features <= WIDE:
+        chosen += [optim.Adam, optim.FTRLProximal]
+    return {f"River {cls.__name__}": cls for cls in chosen}

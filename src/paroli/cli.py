@@ -1,4 +1,4 @@
-"""The command line: ``paroli reproduce NAME`` runs one of the paper's experiments.
+"""The command line: ``paroli learn``, ``paroli predict``, ``paroli reproduce NAME``.
 
 An experiment is a folder of ``experiments/`` with a ``run.py`` that has a function ``main(argv)``;
 its name is the folder's, its summary the first line of the file's docstring.  Nothing is registered
@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import ast
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -27,6 +28,12 @@ EXTRA_OF = {
 }
 """Which of the package's extras brings a module that an experiment may import."""
 
+STREAM_COMMANDS = {
+    "learn": "learn a linear model from streams of rows",
+    "predict": "predict with a model that was learned",
+}
+"""Their options are in `paroli.streams.commands`, which is imported when one of them is called."""
+
 
 class FailureError(Exception):
     """What the user is told in one line, with the exit code 1."""
@@ -41,34 +48,33 @@ class Home(NamedTuple):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
-    parser, reproduce = _parsers()
-    options = parser.parse_args(argv)
+    argv = sys.argv[1:] if argv is None else argv
+    options = _parser(argv[0] if argv else None).parse_args(argv)
     try:
-        home = find_home()
-        names = find_names(home.folder)
-        if options.list:
-            for name in names:
-                print(f"{name:12} {summary(home.folder / name / 'run.py')}")
-            return 0
-        if options.name is None:
-            reproduce.error(f"which experiment?  known: {', '.join(names)}")
-        if options.name not in names:
-            reproduce.error(f"no experiment {options.name!r}; known: {', '.join(names)}")
-        return run(home, options.name, options.arguments)
+        return int(options.run(options))
     except FailureError as failure:
         print(f"paroli: {failure}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("paroli: interrupted", file=sys.stderr)
         return 130  # what shells report for it
+    except BrokenPipeError:  # whoever read our output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141  # again what shells report
 
 
-def _parsers() -> tuple[argparse.ArgumentParser, argparse.ArgumentParser]:
+def _parser(command: str | None) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="paroli", description="Learning without learning rates: the paper's experiments."
+        prog="paroli",
+        description="Learning without learning rates: streams, and the paper's experiments.",
     )
     parser.add_argument("--version", action="version", version=f"paroli {paroli.__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    for name, summary_of in STREAM_COMMANDS.items():
+        stream_command = commands.add_parser(name, help=summary_of)
+        if name == command:
+            module = importlib.import_module("paroli.streams.commands")
+            getattr(module, f"add_{name}_options")(stream_command)
     reproduce = commands.add_parser(
         "reproduce",
         help="run an experiment, draw its figures",
@@ -79,7 +85,23 @@ def _parsers() -> tuple[argparse.ArgumentParser, argparse.ArgumentParser]:
     reproduce.add_argument("--list", action="store_true", help="list the experiments")
     reproduce.add_argument("name", nargs="?", metavar="NAME", help="which experiment")
     reproduce.add_argument("arguments", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
-    return parser, reproduce
+    reproduce.set_defaults(run=reproduce_command, usage_error=reproduce.error)
+    return parser
+
+
+def reproduce_command(options: argparse.Namespace) -> int:
+    """Run ``paroli reproduce``; returns the exit code."""
+    home = find_home()
+    names = find_names(home.folder)
+    if options.list:
+        for name in names:
+            print(f"{name:12} {summary(home.folder / name / 'run.py')}")
+        return 0
+    if options.name is None:
+        options.usage_error(f"which experiment?  known: {', '.join(names)}")
+    if options.name not in names:
+        options.usage_error(f"no experiment {options.name!r}; known: {', '.join(names)}")
+    return run(home, options.name, options.arguments)
 
 
 def find_home() -> Home:

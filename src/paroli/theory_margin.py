@@ -58,8 +58,8 @@ bet to \|u\| ≤ 1/(2 M_t) is the constraint reduction on intervals that shrink 
 **Theorem 3 (the guard).**  A value beyond 3 M_{t-1} counts as ±1.05 M_{t-1}, and that is the new
 M_t.  Against the values as they came, regret is larger by Σ_t s_t (x_t^{counted} - x_t)·ẘ at most.
 If \|x_{t,i}\| ≤ b_i throughout and a_i is the first non-zero one, coordinate i is guarded in at
-most n_i = ⌈log(b_i / 3a_i) / log 1.05⌉ rounds (none if b_i ≤ 3 a_i), and all of them together cost at
-most Σ_i \|ẘ_i\| Σ_{k=1}^{n_i} (b_i - 1.05^k a_i): a number that does not grow with T.
+most n_i = ⌈log(b_i / 3a_i) / log 1.05⌉ rounds (none if b_i ≤ 3 a_i), and all of them together cost
+at most Σ_i \|ẘ_i\| Σ_{k=1}^{n_i} (b_i - 1.05^k a_i): a number that does not grow with T.
 
 *Proof.*  After k guarded rounds M ≥ 1.05^k a_i, and a guarded round needs b_i > 3M.  In the k-th
 the value counts as at least 1.05^k a_i, and its sign is right.  ∎

@@ -3,6 +3,7 @@
 Storage and traversal only: what is computed is `paroli.core.linear`'s.
 """
 
+from paroli.linear.combined import Combined, combined
 from paroli.linear.learner import LinearLearner
 
-__all__ = ["LinearLearner"]
+__all__ = ["Combined", "LinearLearner", "combined"]

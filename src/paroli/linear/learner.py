@@ -51,12 +51,18 @@ CLASSIFYING = ("logistic", "hinge")
 class Rows(Protocol):
     """A block of rows: what the learner reads of `paroli.streams.batch.Batch`."""
 
-    indptr: npt.NDArray[np.int64]
-    indices: npt.NDArray[np.int32]
-    values: npt.NDArray[Any]
-    labels: Floats | None
-    weights: Floats | None
-    dimensions: int
+    @property
+    def indptr(self) -> npt.NDArray[np.int64]: ...
+    @property
+    def indices(self) -> npt.NDArray[np.int32]: ...
+    @property
+    def values(self) -> npt.NDArray[Any]: ...
+    @property
+    def labels(self) -> Floats | None: ...
+    @property
+    def weights(self) -> Floats | None: ...
+    @property
+    def dimensions(self) -> int: ...
 
 
 class LinearLearner:
@@ -153,7 +159,7 @@ class LinearLearner:
         A row with weight 0 or label NaN is scored and not learned.  ``again`` says that the rows
         were learned before: see ``prior``.
         """
-        batch = _checked(batch)
+        batch = checked(batch)
         assert batch.labels is not None
         self._check_labels(batch.labels)
         self.grow(batch.dimensions)
@@ -169,7 +175,7 @@ class LinearLearner:
 
     def predict_batch(self, batch: Rows) -> Floats:
         """Scores of the rows; the state does not change."""
-        batch = _checked(batch, labelled=False)
+        batch = checked(batch, labelled=False)
         if batch.dimensions > self.dimensions:
             batch = _without_unknown(batch, self.dimensions)
         scores = [self._rows(k, batch, None) for k in range(len(self._tables))]
@@ -245,6 +251,18 @@ class LinearLearner:
         weights = [self._weights(k, place) for k in range(len(self._tables))]
         return weights[0] if len(weights) == 1 else np.stack(weights, axis=1)
 
+    def seen_at(self, indices: npt.NDArray[np.int32]) -> npt.NDArray[np.bool_]:
+        """Which features were ever learned."""
+        return self._known(np.asarray(indices, dtype=np.int64) + 1)
+
+    def _known(self, place: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        M: npt.NDArray[Any] = self._tables[0][:, 0]
+        return (place < len(M)) & (M[np.minimum(place, len(M) - 1)] > 0)
+
+    def learned(self) -> float:
+        """The weight of all rows learned."""
+        return float(self._state(0).labels.weight)
+
     def intercepts(self) -> Floats:
         """The weight of the constant feature in each model, and what labels were centred by."""
         place = np.zeros(1, dtype=np.int64)
@@ -267,7 +285,7 @@ class LinearLearner:
 
     def _weights(self, k: int, place: npt.NDArray[np.int64]) -> Floats:
         table, bets = self._tables[k], self.learner.bets
-        known = table[place, 0] > 0
+        known = self._known(place)
         features = bets.unpack(np, list(table[place[known]].T))
         result = np.zeros(len(place))
         result[known] = bets.weights(NUMPY, self._state(k).bet, features)
@@ -327,7 +345,7 @@ def _native() -> bool:
     return _told[0]
 
 
-def _checked(batch: Rows, *, labelled: bool = True) -> Rows:
+def checked(batch: Rows, *, labelled: bool = True) -> Rows:
     """The batch in the types that the row loop reads; what would corrupt the state is refused."""
     values = np.ascontiguousarray(batch.values)
     if values.dtype not in (np.float32, np.float64):

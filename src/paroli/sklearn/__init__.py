@@ -8,6 +8,6 @@
 (True, True)
 """
 
-from paroli.sklearn.estimators import RecursiveClassifier, RecursiveRegressor
+from paroli.sklearn.estimators import RecursiveClassifier, RecursiveRegressor, combined
 
-__all__ = ["RecursiveClassifier", "RecursiveRegressor"]
+__all__ = ["RecursiveClassifier", "RecursiveRegressor", "combined"]

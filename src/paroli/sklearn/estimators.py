@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from copy import copy
 from numbers import Integral, Real
 from types import SimpleNamespace
 from typing import Any
@@ -17,6 +19,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from paroli.linear.combined import combined as combined_learners
 from paroli.linear.learner import CLASSIFYING, INNER, LOSSES, LinearLearner
 
 Floats = npt.NDArray[np.float64]
@@ -293,7 +296,7 @@ class RecursiveClassifier(ClassifierMixin, _Recursive):  # type: ignore[misc]
             return np.asarray(np.log(self.predict_proba(X)))
 
     def _labels(self, y: Any) -> Floats:
-        place = np.searchsorted(self.classes_, y).astype(np.float64)
+        place: Floats = np.searchsorted(self.classes_, y).astype(np.float64)
         return 2 * place - 1 if len(self.classes_) == 2 else place
 
     def _weights(self, X: Any, y: Any, sample_weight: Any) -> Floats:
@@ -416,6 +419,36 @@ class RecursiveRegressor(RegressorMixin, _Recursive):  # type: ignore[misc]
         check_is_fitted(self)
         learner: LinearLearner = self.learner_
         return learner.outputs(self._scores(X))
+
+
+def combined(models: Sequence[Any]) -> Any:
+    """Estimators fitted on different rows as one that predicts (`paroli.linear.combined`).
+
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).standard_normal((900, 2))
+    >>> y = X[:, 0] > X[:, 1]
+    >>> shards = [RecursiveClassifier().fit(X[k::3], y[k::3]) for k in range(3)]
+    >>> bool(combined(shards).score(X, y) > 0.95)
+    True
+    """
+    for model in models:
+        check_is_fitted(model)
+    first = models[0]
+    for model in models[1:]:
+        if type(model) is not type(first) or model.n_features_in_ != first.n_features_in_:
+            raise ValueError("combined: the models must be alike in kind and features")
+        if isinstance(first, ClassifierMixin) and not np.array_equal(
+            model.classes_, first.classes_
+        ):
+            raise ValueError(
+                f"combined: the models know different classes, {first.classes_!r} and "
+                f"{model.classes_!r}; give partial_fit all classes"
+            )
+    result = copy(first)
+    result.learner_ = combined_learners([model.learner_ for model in models])
+    result._loss = sum(model._loss for model in models)
+    result._weight = sum(model._weight for model in models)
+    return result
 
 
 def _rows(X: Any, labels: Floats | None, weights: Floats | None) -> Any:
