@@ -4,19 +4,17 @@ Every stack takes its turn in short bursts, again and again, beside one NumPy pr
 the same size, so that a noisy neighbour hits them all; medians and quartiles over the bursts.  Time
 is CPU time on one core: a process that has to wait is not slower.
 
-    python benchmarks/rounds.py [--bursts 60] [--out benchmarks/results]
+    python -m benchmarks.rounds [--bursts 60] [--out benchmarks/results]
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
 import os
 import platform
 import statistics
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -27,6 +25,8 @@ os.environ["MKL_NUM_THREADS"] = os.environ["VECLIB_MAXIMUM_THREADS"] = "1"
 import numpy as np
 
 import paroli
+from benchmarks.turns import in_turns, on_one_core, spread
+from experiments.common.records import processor, write_table
 from paroli import (
     OnlineLearner,
     adagrad,
@@ -56,6 +56,7 @@ STACKS: dict[str, Learner] = {
 ROUNDS_PER_BURST = 200
 DIMENSIONS = (1, 100, 10_000)
 LARGEST_MATRIX = 100
+PRODUCT = "x @ y"
 
 
 def playing(stack: Learner, d: int, seed: int) -> Callable[[], None]:
@@ -82,36 +83,22 @@ def multiplying(d: int, seed: int) -> Callable[[], None]:
     return burst
 
 
-def measure(bursts: int, seed: int) -> list[dict[str, object]]:
+def measure(bursts: int, seed: int) -> list[list[object]]:
     """Rows of microseconds a round, all stacks interleaved."""
-    rows: list[dict[str, object]] = []
+    rows: list[list[object]] = []
     for d in DIMENSIONS:
         players = {
             name: playing(stack, d, seed)
             for name, stack in STACKS.items()
             if d <= LARGEST_MATRIX or "full" not in name
         }
-        players["x @ y"] = multiplying(d, seed)
-        microseconds: dict[str, list[float]] = {name: [] for name in players}
-        for _ in range(bursts):
-            for name, play in players.items():
-                begin = time.process_time()
-                play()
-                taken = time.process_time() - begin
-                microseconds[name].append(taken / ROUNDS_PER_BURST * 1e6)
-        product = statistics.median(microseconds["x @ y"])
-        for name, times in microseconds.items():
-            low, median, high = statistics.quantiles(times, n=4)
-            rows.append(
-                {
-                    "d": d,
-                    "stack": name,
-                    "us_quartile_1": f"{low:.2f}",
-                    "us_median": f"{median:.2f}",
-                    "us_quartile_3": f"{high:.2f}",
-                    "ratio_to_x@y": f"{median / product:.1f}",
-                }
-            )
+        players[PRODUCT] = multiplying(d, seed)
+        turns = {name: on_one_core(burst, ROUNDS_PER_BURST) for name, burst in players.items()}
+        seconds = in_turns(turns, bursts)
+        product = statistics.median(seconds[PRODUCT])
+        for name, times in seconds.items():
+            figures = [f"{1e6 * x:.2f}" for x in spread(times, 4)]
+            rows.append([d, name, *figures, f"{statistics.median(times) / product:.1f}"])
     return rows
 
 
@@ -126,16 +113,6 @@ def import_milliseconds(repeats: int = 9) -> float:
     return statistics.median(times) * 1e3
 
 
-def cpu_name() -> str:
-    """The processor, as well as the platform tells it."""
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists():
-        for line in cpuinfo.read_text().splitlines():
-            if line.startswith("model name"):
-                return line.split(":", 1)[1].strip()
-    return platform.processor() or platform.machine()
-
-
 def main() -> None:
     """Measure, print and write the CSV."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
@@ -143,18 +120,17 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
     args = parser.parse_args()
-    rows = measure(args.bursts, args.seed)
+    versions = f"python {platform.python_version()}, numpy {np.__version__}"
+    head = {
+        "device": f"{processor()}; one is used, CPU time",
+        "versions": f"{versions}, paroli {paroli.__version__}",
+        "seed": f"{args.seed}, bursts of {ROUNDS_PER_BURST} rounds: {args.bursts}",
+        "import paroli": f"{import_milliseconds():.0f} ms",
+    }
+    columns = ("d", "stack", "us_quartile_1", "us_median", "us_quartile_3", "ratio_to_x@y")
     args.out.mkdir(parents=True, exist_ok=True)
     path = args.out / "rounds-cpu.csv"
-    with path.open("w", newline="", encoding="utf-8") as file:
-        file.write(f"# device: {cpu_name()}, one core; CPU time\n")
-        file.write(f"# versions: python {platform.python_version()}, numpy {np.__version__}, ")
-        file.write(f"paroli {paroli.__version__}\n")
-        file.write(f"# seed: {args.seed}, bursts of {ROUNDS_PER_BURST} rounds: {args.bursts}\n")
-        file.write(f"# import paroli: {import_milliseconds():.0f} ms\n")
-        writer = csv.DictWriter(file, fieldnames=list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
+    write_table(path, head, columns, measure(args.bursts, args.seed))
     print(path.read_text(encoding="utf-8"))
 
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import os
 import statistics
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -24,6 +23,7 @@ import torch
 from torch import nn
 
 import paroli
+from benchmarks.turns import in_turns, on_one_core, spread
 from experiments.common.records import processor, write_table
 from paroli.torch import RecursiveOptimizer, rows_on_demand
 
@@ -77,17 +77,12 @@ def measure(vocabularies: list[int], bursts: int, seed: int) -> list[list[object
         if rows <= MOST_ROWS_TOUCHED_WHOLE:
             kinds.append("ours, all rows, average")
         players = {kind: training(kind, rows, seed) for kind in kinds}
-        microseconds: dict[str, list[float]] = {kind: [] for kind in kinds}
-        for _ in range(bursts):
-            for kind, play in players.items():
-                begin = time.process_time()
-                play()
-                microseconds[kind].append((time.process_time() - begin) / STEPS_PER_BURST * 1e6)
-        peer = statistics.median(microseconds[PEER])
-        for kind, times in microseconds.items():
-            low, median, high = statistics.quantiles(times, n=4)
-            figures = [f"{x:.0f}" for x in (low, median, high)]
-            found.append([rows, kind, *figures, f"{median / peer:.2f}"])
+        turns = {kind: on_one_core(burst, STEPS_PER_BURST) for kind, burst in players.items()}
+        seconds = in_turns(turns, bursts)
+        peer = statistics.median(seconds[PEER])
+        for kind, times in seconds.items():
+            figures = [f"{1e6 * x:.0f}" for x in spread(times, 4)]
+            found.append([rows, kind, *figures, f"{statistics.median(times) / peer:.2f}"])
     return found
 
 

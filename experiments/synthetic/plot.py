@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from io import BytesIO
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from PIL import Image  # matplotlib brings it
 
+from ..common.drawing import (
+    BLACK,
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    PURPLE,
+    SKY,
+    VERMILLION,
+    legend_below,
+    save,
+)
 from ..common.records import read_table
 from .problem import CONDITIONINGS
 from .tables import (
@@ -28,13 +37,6 @@ from .tables import (
 )
 
 Array: TypeAlias = npt.NDArray[Any]
-
-DPI = 110
-COLOURS = 128
-BLACK, GREY = "#000000", "#9a9a9a"
-BLUE, SKY, GREEN, ORANGE = "#0072B2", "#56B4E9", "#009E73", "#E69F00"
-VERMILLION, PURPLE = "#D55E00", "#CC79A7"
-"""Okabe and Ito's colours, which colour-blind readers can tell apart."""
 
 STYLES = {
     "recursive-scinol": (BLUE, "-"),
@@ -65,19 +67,10 @@ def draw(folder: Path) -> list[Path]:
     """Draw what there are tables for."""
     pictures = []
     if (folder / LEARNERS).exists():
-        pictures.append(_save(_draw_errors(folder), folder / "errors.png"))
+        pictures.append(save(_draw_errors(folder), folder / "errors.png"))
     if (folder / regret_file(CONDITIONINGS[0])).exists():
-        pictures.append(_save(_draw_regret(folder), folder / "regret.png"))
+        pictures.append(save(_draw_regret(folder), folder / "regret.png"))
     return pictures
-
-
-def _save(figure: Figure, path: Path) -> Path:
-    FigureCanvasAgg(figure)
-    drawn = BytesIO()
-    figure.savefig(drawn, dpi=DPI)
-    # A palette is enough for lines, and a third of the size.
-    Image.open(drawn).convert("RGB").quantize(COLOURS).save(path, optimize=True)
-    return path
 
 
 def _two_panels(title: str, y_label: str) -> tuple[Figure, dict[str, Axes]]:
@@ -93,11 +86,6 @@ def _two_panels(title: str, y_label: str) -> tuple[Figure, dict[str, Axes]]:
         panel.grid(alpha=0.25)
     axes[CONDITIONINGS[0]].set_ylabel(y_label)
     return figure, axes
-
-
-def _legend_below(figure: Figure, panel: Axes, columns: int) -> None:
-    handles, labels = panel.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=columns, fontsize="small")
 
 
 def _draw_errors(folder: Path) -> Figure:
@@ -124,7 +112,7 @@ def _draw_errors(folder: Path) -> Figure:
             0.02, 0.03, f"best in hindsight:\n{rates}", transform=panel.transAxes, fontsize="small"
         )
         panel.set_ylim(5e-5, 4)
-    _legend_below(figure, axes[CONDITIONINGS[0]], columns=3)
+    legend_below(figure, axes[CONDITIONINGS[0]], columns=3)
     return figure
 
 
@@ -184,5 +172,5 @@ def _draw_regret(folder: Path) -> Figure:
                 linewidth=0.8,
                 label=f"{whose}, no constants ({name})",
             )
-    _legend_below(figure, axes[CONDITIONINGS[0]], columns=2)
+    legend_below(figure, axes[CONDITIONINGS[0]], columns=2)
     return figure

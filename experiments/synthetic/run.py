@@ -13,6 +13,8 @@ from rich.console import Console
 
 from paroli import theory
 
+from ..common.arguments import count
+from ..common.places import is_home, results_of
 from ..common.pool import run_jobs
 from ..common.records import provenance, source_hash, write_table
 from . import plot, race, regret, verdict
@@ -24,7 +26,6 @@ from .tables import LEARNERS, Head, regret_file, summary, write_errors
 
 HERE = Path(__file__).parent
 README = HERE / "README.md"
-IN_CHECKOUT = __package__.startswith("experiments.")
 ERRORS_DEPEND_ON = ("problem.py", "contestants.py", "race.py")
 REGRET_DEPENDS_ON = ("problem.py", "regret.py")
 
@@ -62,15 +63,15 @@ def main(argv: Sequence[str]) -> int:
         console.print(verdict.summary(folder))
     for picture in plot.draw(folder):
         console.print(f"picture: {picture}", soft_wrap=True)
-    if IN_CHECKOUT and not options.quick and not options.out:
+    if is_home() and not options.quick and not options.out:
         verdict.write_into(README, default_folder(quick=False, released=False))
         console.print(f"tables: {README}", soft_wrap=True)
     return 0
 
 
 def default_folder(quick: bool, released: bool) -> Path:
-    """In a checkout the experiment's own results; in an installed package a folder here."""
-    folder = HERE / "results" if IN_CHECKOUT else Path("paroli-results") / HERE.name
+    """Where the tables and pictures go unless the user says so."""
+    folder = results_of(HERE.name)
     folder = folder / verdict.RELEASED if released else folder
     return folder / "quick" if quick else folder
 
@@ -79,10 +80,10 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="paroli reproduce synthetic", description=__doc__)
     add = parser.add_argument
     add("--quick", action="store_true", help="a smaller run, of about a minute")
-    add("--seeds", type=_count, metavar="N", help=f"{FULL.seeds}; quick: {QUICK.seeds}")
-    add("--rounds", type=_count, metavar="N", help=f"{FULL.rounds:,}; quick: {QUICK.rounds:,}")
-    add("--dimension", type=_count, metavar="D", default=100, help="length of a row: 100")
-    add("--jobs", type=_count, metavar="N", default=os.cpu_count() or 1, help="one a core")
+    add("--seeds", type=count, metavar="N", help=f"{FULL.seeds}; quick: {QUICK.seeds}")
+    add("--rounds", type=count, metavar="N", help=f"{FULL.rounds:,}; quick: {QUICK.rounds:,}")
+    add("--dimension", type=count, metavar="D", default=100, help="length of a row: 100")
+    add("--jobs", type=count, metavar="N", default=os.cpu_count() or 1, help="one a core")
     add("--out", type=Path, metavar="DIR", help="folder of the tables and pictures")
     add("--only", choices=("errors", "regret"), help="one of the two pictures")
     add(
@@ -92,13 +93,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     add("--redraw", action="store_true", help="run nothing, draw from the tables in the folder")
     return parser
-
-
-def _count(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"must be at least 1, not {value}")
-    return value
 
 
 def _size(options: argparse.Namespace) -> Size:

@@ -12,6 +12,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from ..common.records import read_table
+from ..common.report import markdown_table
 from .problem import CONDITIONINGS
 from .race import ITERATES
 from .tables import (
@@ -172,7 +173,7 @@ def page(results: Path) -> str:
 def _claims(folder: Path) -> list[str]:
     claims = judge(folder)
     heads = ("claim", "learner", *_named(ITERATES))
-    return _markdown(heads, [(c.text, c.learner, *map(str, c.findings)) for c in claims])
+    return markdown_table(heads, [(c.text, c.learner, *map(str, c.findings)) for c in claims])
 
 
 def _measure(folder: Path) -> str:
@@ -206,7 +207,7 @@ def _errors(folder: Path, conditioning: str, rounds: Sequence[int]) -> list[str]
             final.append(text)
         rows.append((player.label, *early, *final))
     heads = ["learner", *(f"round {t:,}" for t in rounds if t < last)]
-    return _markdown([*heads, *(f"round {last:,}, {name}" for name in _named(ITERATES))], rows)
+    return markdown_table([*heads, *(f"round {last:,}, {name}" for name in _named(ITERATES))], rows)
 
 
 def _regret(folder: Path) -> list[str]:
@@ -225,9 +226,4 @@ def _regret(folder: Path) -> list[str]:
             )
         )
     heads = ("", "regret", "bound", "never moving", "bound below never moving", "full-matrix case")
-    return _markdown(heads, rows)
-
-
-def _markdown(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    lines = [heads, ["---"] * len(heads), *rows]
-    return [f"| {' | '.join(line)} |" for line in lines]
+    return markdown_table(heads, rows)

@@ -1,8 +1,8 @@
 """The command line: ``paroli learn``, ``paroli predict``, ``paroli reproduce NAME``.
 
 An experiment is a folder of ``experiments/`` with a ``run.py`` that has a function ``main(argv)``;
-its name is the folder's, its summary the first line of the file's docstring.  Nothing is registered
-anywhere: a new folder is a new name.
+its name is the folder's with hyphens, its summary the first line of the file's docstring.  Nothing
+is registered anywhere: a new folder is a new name.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import paroli
 PACKAGE = Path(paroli.__file__).parent
 EXTRA_OF = {
     "matplotlib": "experiments",
+    "pooch": "experiments",
     "rich": "experiments",
     "torch": "torch",
     "jax": "jax",
@@ -94,8 +95,9 @@ def reproduce_command(options: argparse.Namespace) -> int:
     home = find_home()
     names = find_names(home.folder)
     if options.list:
+        width = max(map(len, names), default=0)
         for name in names:
-            print(f"{name:12} {summary(home.folder / name / 'run.py')}")
+            print(f"{name:{width}}  {summary(home.folder / _folder_of(name) / 'run.py')}")
         return 0
     if options.name is None:
         options.usage_error(f"which experiment?  known: {', '.join(names)}")
@@ -116,7 +118,11 @@ def find_home() -> Home:
 
 def find_names(folder: Path) -> list[str]:
     """The names of the experiments in a folder."""
-    return sorted(file.parent.name for file in folder.glob("*/run.py"))
+    return sorted(file.parent.name.replace("_", "-") for file in folder.glob("*/run.py"))
+
+
+def _folder_of(name: str) -> str:
+    return name.replace("-", "_")  # as Python can import it
 
 
 def summary(run_file: Path) -> str:
@@ -131,7 +137,7 @@ def run(home: Home, name: str, argv: Sequence[str]) -> int:
     if home.package == "experiments" and root not in sys.path:
         sys.path.insert(0, root)  # worker processes inherit it
     try:
-        module = importlib.import_module(f"{home.package}.{name}.run")
+        module = importlib.import_module(f"{home.package}.{_folder_of(name)}.run")
     except ModuleNotFoundError as error:
         missing = (error.name or "").partition(".")[0]
         if missing not in EXTRA_OF:

@@ -1,15 +1,13 @@
 """The benchmark of rounds runs, and its committed table keeps what the library promises."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from experiments.common.records import read_table
+from tests.benchmarks.running import RESULTS, run
 
-FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
-COMMITTED = FOLDER / "results" / "rounds-cpu.csv"
+COMMITTED = RESULTS / "rounds-cpu.csv"
 PROMISED_MICROSECONDS = 60
 PROMISED_IMPORT_MILLISECONDS = 300
 
@@ -17,8 +15,7 @@ PROMISED_IMPORT_MILLISECONDS = 300
 @pytest.fixture(scope="module")
 def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("benchmarks")
-    command = [sys.executable, str(FOLDER / "rounds.py"), "--bursts", "2", "--out", str(out)]
-    subprocess.run(command, check=True, capture_output=True)
+    run("rounds", "--bursts", "2", "--out", str(out))
     return out / COMMITTED.name
 
 
@@ -36,7 +33,7 @@ def test_rows(table: Path) -> None:
 
 def test_the_committed_table_is_of_these_stacks(table: Path) -> None:
     then, now = ([(r["d"], r["stack"]) for r in read_table(t)[1]] for t in (COMMITTED, table))
-    assert then == now, "run: python benchmarks/rounds.py"
+    assert then == now, "run: python -m benchmarks.rounds"
 
 
 def test_the_committed_table_keeps_the_promises() -> None:

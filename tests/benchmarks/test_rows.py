@@ -1,31 +1,20 @@
 """The benchmark of sparse rows runs, and its committed table is flat in the vocabulary."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from experiments.common.records import read_table
+from tests.benchmarks.running import RESULTS, run
 
 pytest.importorskip("torch")
-ROOT = Path(__file__).resolve().parents[2]
-COMMITTED = ROOT / "benchmarks" / "results" / "rows-cpu.csv"
+COMMITTED = RESULTS / "rows-cpu.csv"
 FLAT = 2.0
 """A thousand times the rows may cost the caches this factor, no more."""
 
 
 def test_it_runs(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "benchmarks.rows", "--bursts", "2", "--rows", "50", "200000"]
-    paths = os.pathsep.join(filter(None, sys.path))
-    subprocess.run(
-        [*command, "--out", str(tmp_path)],
-        cwd=ROOT,
-        env=os.environ | {"PYTHONPATH": paths},
-        check=True,
-        capture_output=True,
-    )
+    run("rows", "--bursts", "2", "--rows", "50", "200000", "--out", str(tmp_path))
     head, rows = read_table(tmp_path / COMMITTED.name)
     assert set(head) == {"device", "versions", "seed", "step"}
     assert [row["rows"] for row in rows] == ["50"] * 4 + ["200000"] * 3

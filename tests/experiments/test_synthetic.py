@@ -398,7 +398,7 @@ def test_help_version_and_list(capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code("reproduce", "synthetic", "--help") == 0
     assert "--quick" in capsys.readouterr().out
     assert cli.main(["reproduce", "--list"]) == 0
-    assert capsys.readouterr().out.startswith("synthetic")
+    assert "\nsynthetic " in capsys.readouterr().out
 
 
 def test_usage_errors_say_what_is_known(capsys: pytest.CaptureFixture[str]) -> None:

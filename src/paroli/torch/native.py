@@ -164,10 +164,19 @@ def native_leaf(leaf: Leaf, learner: Learner, layout: Layout, scaled: bool) -> N
 def _made(leaf: Leaf, learner: Learner, layout: Layout, scaled: bool) -> NativeLeaf | None:
     if isinstance(leaf, Rows) or not _lies_well(leaf) or missing() is not None:
         return None
+    try:
+        code = loops(form_of(leaf, learner, layout, scaled), layout)
+    except NoCompilerError:  # one that has no float16, say
+        return None
+    return None if code is None else NativeLeaf(leaf, code)
+
+
+def form_of(leaf: Leaf, learner: Learner, layout: Layout, scaled: bool) -> Form:
+    """All that decides what a leaf's loops look like; ``scaled``: gradients come multiplied."""
     dtype = local(leaf.params[0]).dtype
     kept = {name: _name(array.dtype) for name, array in leaf.storage.items()}
     keeping = leaf.keeping
-    form = Form(
+    return Form(
         learner,
         tuple(layout.numbers),
         tuple((name, kept[name]) for name in layout.parts),
@@ -182,11 +191,6 @@ def _made(leaf: Leaf, learner: Learner, layout: Layout, scaled: bool) -> NativeL
         leaf.group["maximize"],
         scaled,
     )
-    try:
-        code = loops(form, layout)
-    except NoCompilerError:  # one that has no float16, say
-        return None
-    return None if code is None else NativeLeaf(leaf, code)
 
 
 def _lies_well(leaf: Leaf) -> bool:
