@@ -271,7 +271,7 @@ def test_a_round_that_does_not_count_leaves_every_bit(bad: float) -> None:
 @pytest.fixture
 def no_compiler(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("CC", "no-such-compiler")
-    caches = (build._compiler, glue.missing)
+    caches = (build._compiler, glue.no_compiler)
     for cache in caches:
         cache.cache_clear()
     yield

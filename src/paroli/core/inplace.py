@@ -70,8 +70,6 @@ class Keeping(NamedTuple):
 class Count(NamedTuple):
     """What there is to say to all leaves in a round."""
 
-    t: Array
-    """How many rounds have counted before."""
     finite: Array
     """Whether this one counts."""
     share: Array | None
@@ -98,7 +96,7 @@ def counts(xp: Any, sums: Sequence[Array], found_inf: Array | None = None) -> Ar
 def counted(xp: Any, t: Array, average: Average | None, finite: Array) -> tuple[Array, Count]:
     """The number of rounds that counted, and what there is to say; t: how many before this one."""
     share = None if average is None else xp.where(finite, average.share(xp, t + 1), 0.0)
-    return xp.where(finite, t + 1, t), Count(t, finite, share, seed_of_round(xp, t))
+    return xp.where(finite, t + 1, t), Count(finite, share, seed_of_round(xp, t))
 
 
 def told(

@@ -77,6 +77,24 @@ def load(name: str, source: str, flags: Sequence[str] = ()) -> ctypes.CDLL:
     )
 
 
+def written(name: str, suffix: str, text: str) -> Path:
+    """A file of that text, kept where libraries are, under its hash."""
+    key = hashlib.sha256(text.encode()).hexdigest()[:24]
+    for folder in _folders():
+        path = folder / f"{name}-{key}{suffix}"
+        try:
+            if not path.is_file():
+                folder.mkdir(parents=True, exist_ok=True)
+                handle, made = tempfile.mkstemp(prefix=path.stem, suffix=".tmp", dir=folder)
+                with os.fdopen(handle, "w", encoding="utf-8") as file:
+                    file.write(text)
+                os.replace(made, path)
+            return path
+        except OSError:  # not writable
+            continue
+    raise OSError("paroli: no folder to keep generated code in: set PAROLI_CACHE to one")
+
+
 def available() -> bool:
     """Whether there is a compiler that compiles."""
     try:

@@ -19,32 +19,11 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from paroli.core.compact import seed_of_round
-from paroli.core.inplace import (
-    Count,
-    Keeping,
-    Layout,
-    Place,
-    increments,
-    received,
-    stepped,
-    told,
-)
-from paroli.core.learner import Learner, reduce
+from paroli.core.inplace import Layout
 from paroli.native.build import load
 from paroli.native.c import FLOAT16, PRELUDE, Body
-from paroli.native.trace import (
-    NAMESPACE,
-    Node,
-    TraceSpace,
-    UntraceableError,
-    entry,
-    number,
-    place,
-    summand,
-)
+from paroli.native.round import Form, traced
+from paroli.native.trace import Node, UntraceableError
 
 COLUMNS = 4
 """Of a table: gradient, point, place, count."""
@@ -64,28 +43,6 @@ FLAGS = ("-ffinite-math-only", "-fno-signed-zeros")
 """Whether all is finite is decided before anything is changed."""
 
 
-class Form(NamedTuple):
-    """All that decides what the loops look like."""
-
-    learner: Learner
-    names: tuple[str, ...]
-    """Of the global numbers of the state."""
-    parts: tuple[tuple[str, str], ...]
-    """Names of the parts of a leaf's state, and the precision in which each is kept."""
-    gradient: str
-    point: str
-    computed: str
-    """Precisions."""
-    lag: str | None
-    lost: str | None
-    forms: tuple[tuple[str, str], ...]
-    lag_form: str
-    by_chance: bool
-    maximize: bool
-    scaled: bool
-    """Whether gradients are divided by ``scale``."""
-
-
 class Loops(NamedTuple):
     """The compiled loops, and what they take and give."""
 
@@ -97,75 +54,17 @@ class Loops(NamedTuple):
     """How many totals the first loop prepares."""
     inputs: tuple[str, ...]
     """Names of the numbers that the last loop takes, in this order."""
+    names: tuple[str, ...]
+    """Of the global numbers that the last loop gives."""
     arrays: tuple[str, ...]
     """Names of the arrays of the state, in the order of ``parts``."""
 
 
-GIVEN = ("share", "t", "lr", "decay", "scale")
-"""Numbers beside those of the state and the totals."""
-
-
-def _trace(form: Form, layout: Layout) -> tuple[list[Node], Node, dict[str, Node], tuple[str, ...]]:
-    space, xp = TraceSpace(), NAMESPACE
-    computed = np.dtype(form.computed)
-    numbers = {name: number(name) for name in form.names}
-    parts = {name: entry(name, computed) for name, _ in form.parts}
-    keeping = Keeping(dict(form.forms), form.lag_form, form.point, form.by_chance)
-    g = received(
-        space, entry("gradient", computed), number("scale") if form.scaled else None, form.maximize
-    )
-    state = layout.nested(dict(numbers), [parts])
-    played = form.learner.play(space, state)
-    norm, totals = reduce(space, form.learner, played, [g])
-    sums = [summand(total) for total in space.totalled]
-    has_lag = form.lag is not None
-    # Who calls looks at the sums first, so that nothing here has to ask.
-    counts = Node("constant", (), "truth", np.bool_, True)
-    share = number("share") if has_lag else None
-    t = number("t")
-    count = Count(t, counts, share, seed_of_round(xp, t))
-    here = Place(
-        entry("point", computed),
-        entry("lag", computed) if has_lag else None,
-        entry("lost", computed) if form.lost else None,
-        place("i"),
-    )
-    new = told(
-        space,
-        form.learner,
-        layout,
-        state,
-        played,
-        [g],
-        norm,
-        totals,
-        count,
-        [keeping],
-        [here.number],
-    )
-    (move,) = increments(form.learner.play(space, new), played)
-    squares = summand(space.dot([move], [move]))
-    lr, decay = space.cast(number("lr"), move), space.cast(number("decay"), move)
-    there = stepped(space, here, keeping, move, lr, decay, count)
-    new_numbers, (new_parts,) = layout.flat(new, 1)
-    results = dict(new_parts) | {"point": there.x}
-    if there.lag is not None:
-        results["lag"] = there.lag
-    if there.lost is not None:
-        results["lost"] = there.lost
-    results |= {f"new {name}": new_numbers[name] for name in form.names}
-    return sums, squares, results, tuple(f"total_{k}" for k in range(len(sums)))
-
-
 def source(form: Form, layout: Layout) -> tuple[str, int, tuple[str, ...], tuple[str, ...]]:
     """The C code of a form, how many sums it takes, and what it takes and gives (see `Loops`)."""
-    sums, squares, results, totals = _trace(form, layout)
-    stored = dict(form.parts)
-    if form.lag is not None:
-        stored["lag"] = form.lag
-    if form.lost is not None:
-        stored["lost"] = form.lost
-    inputs = (*totals, *form.names, *GIVEN)
+    # Who calls looks at the sums first, so that nothing here has to ask whether they are finite.
+    sums, squares, results, given, inputs = traced(form, layout, looks=False)
+    stored = form.stored
     expressions = {name: f"in[{k}]" for k, name in enumerate(inputs)}
     wide = "float" if form.computed == "float32" else "double"
     for name, precision in stored.items():
@@ -227,13 +126,11 @@ def source(form: Form, layout: Layout) -> tuple[str, int, tuple[str, ...], tuple
         ]
         return "\n".join(lines)
 
-    written = {part: results[part] for part in (*stored, "point")}
-    given = {name: results[f"new {name}"] for name in form.names}
     halves = "float16" in (form.gradient, form.point, *stored.values())
     texts = [
         loop("first", sums, {}, {}, exactly=True),
         loop("measure", [squares], {}, {}, exactly=False),
-        loop("last", [squares], written, given, exactly=False),
+        loop("last", [squares], results, given, exactly=False),
     ]
     code = "\n".join(
         [
@@ -269,4 +166,4 @@ def loops(form: Form, layout: Layout) -> Loops | None:
             function.argtypes, function.restype = signature, None
         return functions
 
-    return Loops(both("first"), both("measure"), both("last"), sums, inputs, arrays)
+    return Loops(both("first"), both("measure"), both("last"), sums, inputs, form.names, arrays)

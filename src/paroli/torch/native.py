@@ -1,6 +1,6 @@
-"""Steps on the CPU in compiled loops over memory (`paroli.native.step`), wherever they can.
+"""Steps in compiled code, wherever they can be: `NativeLeaf` on the CPU, kernels on a GPU.
 
-A `Leaf` that lies in memory as the loops want it is stepped by them, all others by torch's
+A `Leaf` that lies in memory as compiled code wants it is stepped by that, all others by torch's
 operators: the same formulas, the same numbers up to rounding.
 """
 
@@ -8,24 +8,54 @@ from __future__ import annotations
 
 import ctypes
 import os
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, lru_cache
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 
+from paroli.core.inplace import Count
 from paroli.core.learner import Learner
 from paroli.native.build import NoCompilerError, load
-from paroli.native.step import COLUMNS, NEAR_BOUND, STORED, Form, Loops, loops
+from paroli.native.round import Form
+from paroli.native.step import COLUMNS, NEAR_BOUND, STORED, Loops, loops
+from paroli.native.triton import kernels
 from paroli.torch.layout import Layout
-from paroli.torch.leaves import LAG, LOST, Leaf, local, local_gradient, order_of
+from paroli.torch.leaves import LAG, LOST, Leaf, local
+from paroli.torch.memory import Memory, is_dense
 from paroli.torch.rows import Rows
+from paroli.torch.triton import KernelLeaf
+from paroli.torch.triton import missing as no_triton
 
 ROW = 1 << 15
 """Entries of a row of the table, at most: what one processor does at a time."""
 WORTH_A_THREAD = 1 << 17
 """Entries, at least, for another thread to be woken."""
+
+
+class Compiled(Protocol):
+    """A leaf whose rounds are played by compiled code.
+
+    In the order of a round: `begin`, `tell`, `squares` if there is weight decay, `finish`.  Where
+    the round does not count, everything stays.
+    """
+
+    leaf: Leaf
+    size: int
+
+    def begin(self, numbers: dict[str, torch.Tensor], scale: torch.Tensor | None) -> Any:
+        """This rank's parts of the sums of the round, in an array."""
+
+    def tell(self, totals: Sequence[torch.Tensor], count: Count) -> None:
+        """What is known before anything changes."""
+
+    def squares(self) -> Any:
+        """The sum of the squares of the increments."""
+
+    def finish(self, decay: torch.Tensor | None) -> tuple[Any, dict[str, torch.Tensor]]:
+        """Change everything; the sum of squares of the increments, and the new global numbers."""
 
 
 class NativeLeaf:
@@ -39,61 +69,66 @@ class NativeLeaf:
     def __init__(self, leaf: Leaf, code: Loops) -> None:
         self.leaf = leaf
         self.code = code
-        points = [local(p) for p in leaf.params]
-        self.dtype = points[0].dtype
-        self.plain = [point is p for p, point in zip(leaf.params, points, strict=True)]
-        counts = np.array([point.numel() for point in points], dtype=np.int64)
-        begins = np.concatenate([[0], np.cumsum(counts)[:-1]]) if len(counts) else counts
-        tensor: list[int] = []
-        offset: list[int] = []
-        for k, count in enumerate(counts.tolist()):
-            starts = range(0, count, ROW)
-            tensor.extend([k] * len(starts))
-            offset.extend(starts)
-        self.tensor = np.array(tensor, dtype=np.int64)
-        self.offset = np.array(offset, dtype=np.int64)
-        self.table = np.zeros((len(tensor), COLUMNS), dtype=np.int64)
-        self.table[:, 2] = begins[self.tensor] + self.offset if tensor else 0
-        self.table[:, 3] = np.minimum(counts[self.tensor] - self.offset, ROW) if tensor else 0
-        self.size = int(counts.sum())
+        self.memory = memory = Memory(leaf)
+        self.size = memory.size
+        self.tensor, self.offset = memory.rows(ROW)
+        self.table = np.zeros((len(self.tensor), COLUMNS), dtype=np.int64)
+        self.table[:, 2] = memory.begins[self.tensor] + self.offset
+        self.table[:, 3] = np.minimum(memory.counts[self.tensor] - self.offset, ROW)
         self.arrays = [leaf.storage[name] for name in code.arrays]
         self.parts = (ctypes.c_void_p * len(self.arrays))(
             *(array.data_ptr() for array in self.arrays)
         )
         self.inputs = np.zeros(len(code.inputs))
-        self.held: list[torch.Tensor] = []
+        self.near = self.counts = False
 
-    def point_out(self) -> None:
+    def begin(self, numbers: dict[str, torch.Tensor], scale: torch.Tensor | None) -> np.ndarray:
+        known = {name: number_of(number) for name, number in numbers.items()}
+        self._point_out()
+        self._given(**known, scale=1.0 if scale is None else number_of(scale))
+        self.bound = known.get("g_max", np.inf)
+        self.near = near(self.bound)
+        sums: np.ndarray = self._run(self.code.first, self.code.sums).sum(0)
+        return sums
+
+    def tell(self, totals: Sequence[torch.Tensor], count: Count) -> None:
+        known = {f"total_{k}": number_of(total) for k, total in enumerate(totals)}
+        self.near = near(max(self.bound, known["total_0"]))
+        self.counts = bool(number_of(count.finite))
+        share = 0.0 if count.share is None else number_of(count.share)
+        lr = number_of(self.leaf.group["lr"])
+        self._given(**known, seed=number_of(count.seed), share=share, lr=lr, decay=0.0)
+
+    def squares(self) -> float:
+        return float(self._run(self.code.measure, 1).sum()) if self.counts else 0.0
+
+    def finish(self, decay: torch.Tensor | None) -> tuple[float, dict[str, torch.Tensor]]:
+        if not self.counts:
+            return 0.0, {}
+        if decay is not None:
+            self._given(decay=number_of(decay))
+        names = self.code.names
+        found = self._run(self.code.last, 1 + len(names))
+        self.memory.held = []
+        torch.autograd.graph.increment_version(self.leaf.params)
+        numbers = torch.from_numpy(found[0, 1:]).unbind()
+        return float(found[:, 0].sum()), dict(zip(names, numbers, strict=True))
+
+    def _point_out(self) -> None:
         """Say where gradients and points lie in this round."""
-        self.held = []
-        gradients, points = [], []
-        for p, plain in zip(self.leaf.params, self.plain, strict=True):
-            g, point = p.grad, p if plain else local(p)
-            if (
-                type(g) is not torch.Tensor
-                or g.stride() != point.stride()
-                or g.dtype is not self.dtype
-                or g.layout is not torch.strided
-                or g.is_conj()
-            ):
-                g = self._arranged(p, point)
-            gradients.append(g.data_ptr())
-            points.append(point.data_ptr())
-        steps = self.offset * self.dtype.itemsize
-        self.table[:, 0] = np.array(gradients, dtype=np.int64)[self.tensor] + steps
-        self.table[:, 1] = np.array(points, dtype=np.int64)[self.tensor] + steps
+        steps = self.offset * self.memory.dtype.itemsize
+        for column, where in enumerate(self.memory.addresses()):
+            self.table[:, column] = np.array(where, dtype=np.int64)[self.tensor] + steps
 
-    def _arranged(self, p: torch.Tensor, point: torch.Tensor) -> torch.Tensor:
-        """The gradient as a tensor in the order of the point's memory."""
-        g = local_gradient(p)
-        if g.stride() != point.stride() or g.dtype != self.dtype:
-            g = torch.empty_like(point).copy_(g)
-        self.held.append(g)  # until the round is over
-        return g
+    def _given(self, **values: float) -> None:
+        """Numbers that the loops need, by their names."""
+        for name, value in values.items():
+            if name in self.code.inputs:
+                self.inputs[self.code.inputs.index(name)] = value
 
-    def run(self, which: tuple[Any, Any], near: bool, out: int) -> np.ndarray:
+    def _run(self, which: tuple[Any, Any], out: int) -> np.ndarray:
         """Run a loop over all rows, in as many threads as torch would; the sums it takes."""
-        function = which[int(near)]
+        function = which[int(self.near)]
         rows = len(self.table)
         threads = max(1, min(torch.get_num_threads(), rows, self.size // WORTH_A_THREAD))
         found = np.zeros((threads, out))
@@ -118,28 +153,6 @@ class NativeLeaf:
             other.result()
         return found
 
-    def sums(self, near: bool) -> np.ndarray:
-        """This rank's parts of the sums of the round."""
-        total: np.ndarray = self.run(self.code.first, near, self.code.sums).sum(0)
-        return total
-
-    def squares(self, near: bool) -> float:
-        """The sum of the squares of the increments."""
-        return float(self.run(self.code.measure, near, 1).sum())
-
-    def given(self, **values: float) -> None:
-        """Numbers that the loops need, by their names."""
-        for name, value in values.items():
-            if name in self.code.inputs:
-                self.inputs[self.code.inputs.index(name)] = value
-
-    def finish(self, near: bool, names: int) -> tuple[float, np.ndarray]:
-        """Change everything; the sum of squares of the increments, and the new global numbers."""
-        found = self.run(self.code.last, near, 1 + names)
-        self.held = []
-        torch.autograd.graph.increment_version(self.leaf.params)
-        return float(found[:, 0].sum()), found[0, 1:]
-
 
 def near(bound: float) -> bool:
     """Whether gradients are moderate enough for the quicker loops."""
@@ -151,37 +164,45 @@ def number_of(x: torch.Tensor | float) -> float:
     return float(x.detach().numpy().reshape(())) if isinstance(x, torch.Tensor) else float(x)
 
 
-def native_leaf(leaf: Leaf, learner: Learner, layout: Layout, scaled: bool) -> NativeLeaf | None:
-    """The compiled form of a leaf; None: it has to be stepped by torch's operators."""
-    first = leaf.params[0]
-    key = (local(first).dtype, leaf.group["maximize"], scaled)
+def compiled_leaf(
+    leaf: Leaf, learner: Learner, layout: Layout, scaled: bool, device: torch.device
+) -> Compiled | None:
+    """The compiled form of a leaf; None: it has to be stepped by torch's operators.
+
+    Args:
+        leaf: as it lies in memory now.
+        learner: what plays.
+        layout: how its state is kept.
+        scaled: whether gradients are divided by a scale.
+        device: where the global numbers are.
+    """
+    key = (local(leaf.params[0]).dtype, leaf.group["maximize"], scaled, device)
     if leaf.native is None or leaf.native[0] != key:
-        leaf.native = (key, _made(leaf, learner, layout, scaled))
-    made: NativeLeaf | None = leaf.native[1]
+        leaf.native = (key, _made(leaf, learner, layout, scaled, device))
+    made: Compiled | None = leaf.native[1]
     return made
 
 
-def _made(leaf: Leaf, learner: Learner, layout: Layout, scaled: bool) -> NativeLeaf | None:
-    if isinstance(leaf, Rows) or not _lies_well(leaf) or missing() is not None:
+def _made(
+    leaf: Leaf, learner: Learner, layout: Layout, scaled: bool, device: torch.device
+) -> Compiled | None:
+    if why_not(leaf, device) is not None:
         return None
-    try:
-        code = loops(form_of(leaf, learner, layout, scaled), layout)
-    except NoCompilerError:  # one that has no float16, say
-        return None
-    return None if code is None else NativeLeaf(leaf, code)
+    form = form_of(leaf, learner, layout, scaled)
+    return MADE_FOR[device.type](leaf, form, layout)
 
 
 def form_of(leaf: Leaf, learner: Learner, layout: Layout, scaled: bool) -> Form:
-    """All that decides what a leaf's loops look like; ``scaled``: gradients come multiplied."""
-    dtype = local(leaf.params[0]).dtype
+    """What decides how a leaf's compiled code looks."""
+    dtype = _name(local(leaf.params[0]).dtype)
     kept = {name: _name(array.dtype) for name, array in leaf.storage.items()}
     keeping = leaf.keeping
     return Form(
         learner,
         tuple(layout.numbers),
         tuple((name, kept[name]) for name in layout.parts),
-        _name(dtype),
-        _name(dtype),
+        dtype,
+        dtype,
         _name(leaf.computed_in),
         kept.get(LAG),
         kept.get(LOST),
@@ -193,31 +214,40 @@ def form_of(leaf: Leaf, learner: Learner, layout: Layout, scaled: bool) -> Form:
     )
 
 
-def _lies_well(leaf: Leaf) -> bool:
-    """Whether points and state lie on the CPU, dense and in the same order."""
-    points = [local(p) for p in leaf.params]
-    kinds = (torch.Tensor, torch.nn.Parameter)
-    for point in points:
-        if (
-            type(point) not in kinds
-            or point.device.type != "cpu"
-            or _name(point.dtype) not in STORED
-        ):
-            return False
-        if not point.is_contiguous() and order_of(point) is None:
-            return False
-    if len(points) > 1:
-        return all(array.is_contiguous() for array in leaf.storage.values())
-    return all(array.stride() == points[0].stride() for array in leaf.storage.values())
+def _loops(leaf: Leaf, form: Form, layout: Layout) -> Compiled | None:
+    try:
+        code = loops(form, layout)
+    except NoCompilerError:  # one that has no float16, say
+        return None
+    return None if code is None else NativeLeaf(leaf, code)
 
 
-def why_not(leaf: Leaf) -> str:
-    """What keeps a leaf out of compiled loops."""
+def _kernels(leaf: Leaf, form: Form, layout: Layout) -> Compiled | None:
+    code = kernels(form, layout)
+    return None if code is None else KernelLeaf(leaf, code)
+
+
+MADE_FOR: dict[str, Callable[[Leaf, Form, Layout], Compiled | None]] = {
+    "cpu": _loops,
+    "cuda": _kernels,
+}
+"""What makes a leaf's compiled form, by the kind of device."""
+ON_ITS_OWN = ("cpu",)
+"""The kinds of devices where compiled code is used without being asked for."""
+
+
+def why_not(leaf: Leaf, device: torch.device) -> str | None:
+    """What keeps a leaf out of compiled code; None: nothing that could be known beforehand."""
     if isinstance(leaf, Rows):
         return "some rows of it are stepped at a time"
-    if not _lies_well(leaf):
-        return "it is not on the CPU, or not dense in memory"
-    return missing() or "the sums of this inner learner's rounds are not of one pass"
+    points = [local(p) for p in leaf.params]
+    if device.type not in MADE_FOR:
+        return f"there is none for {device.type}"
+    if any(point.device != device for point in points):
+        return "its device is not the one of the other parameters"
+    if not is_dense(leaf) or any(_name(point.dtype) not in STORED for point in points):
+        return "it is not dense in memory, or of a dtype that is unknown"
+    return MISSING[device.type]()
 
 
 def _name(dtype: torch.dtype) -> str:
@@ -225,13 +255,16 @@ def _name(dtype: torch.dtype) -> str:
 
 
 @cache
-def missing() -> str | None:
-    """Why nothing can be compiled here; None: it can."""
+def no_compiler() -> str | None:
+    """Why no loops can be compiled here; None: they can."""
     try:
         load("nothing", "void nothing(void) {}")
     except NoCompilerError as error:
         return str(error)
     return None
+
+
+MISSING = {"cpu": no_compiler, "cuda": no_triton}
 
 
 def _threads() -> ThreadPoolExecutor:

@@ -31,7 +31,7 @@ from paroli.core.rescaled import rescaled
 from paroli.core.scinol import scinol
 from paroli.torch.layout import Layout
 from paroli.torch.leaves import HALF_PRECISION, LAG, LOST, Leaf, at_least, like, local, split_over
-from paroli.torch.native import NativeLeaf, native_leaf, near, number_of, why_not
+from paroli.torch.native import ON_ITS_OWN, Compiled, compiled_leaf, why_not
 from paroli.torch.rows import CLOCK, SINCE, Rows, touched
 from paroli.torch.space import NAMESPACE, DTensor, TorchSpace
 
@@ -68,8 +68,8 @@ class Round(NamedTuple):
     """Those whose state was made for this round."""
     leaves: list[Leaf]
     """Those that are stepped by torch's operators."""
-    natives: dict[NativeLeaf, float]
-    """Those that are stepped by compiled loops, and the weight of this rank's copy."""
+    natives: dict[Compiled, float]
+    """Those that are stepped by compiled code, and the weight of this rank's copy."""
     space: TorchSpace
     numbers: dict[str, torch.Tensor]
     state: State
@@ -297,7 +297,7 @@ class RecursiveOptimizer(Optimizer):
         everything = self._moving_leaves(moving)
         everywhere = self._space(everything)
         scale = getattr(self, "grad_scale", None)
-        made = [self._native(leaf, scale) for leaf in everything]
+        made = [self._native(leaf, scale, everywhere.device) for leaf in everything]
         weights = everywhere.weights or [1.0] * len(made)
         natives = {
             native: weight
@@ -321,35 +321,36 @@ class RecursiveOptimizer(Optimizer):
         rest = (space, numbers, state, played, g, norm, totals)
         return Round(moving, fresh, leaves, natives, *rest)
 
-    def _native(self, leaf: Leaf, scale: torch.Tensor | None) -> NativeLeaf | None:
-        """The compiled loops of a leaf, where it may have them and can."""
+    def _native(
+        self, leaf: Leaf, scale: torch.Tensor | None, device: torch.device
+    ) -> Compiled | None:
+        """The compiled form of a leaf, where it may have one and can."""
         asked = leaf.group["fused"]
         if asked is False or torch.compiler.is_compiling():
             return None
-        native = native_leaf(leaf, self.learner, self.layout, scale is not None)
+        if asked is None and device.type not in ON_ITS_OWN:
+            return None
+        native = compiled_leaf(leaf, self.learner, self.layout, scale is not None, device)
         if native is None and asked:
+            reason = why_not(leaf, device) or "its learner's sums are not of one pass"
             raise RuntimeError(
                 f"RecursiveOptimizer: fused=True, but parameter {self._name(leaf.params[0])} "
-                f"cannot be stepped in compiled loops: {why_not(leaf)}; leave fused None"
+                f"cannot be stepped in compiled code: {reason}; leave fused None"
             )
         return native
 
     def _sums_of_natives(
         self,
-        natives: dict[NativeLeaf, float],
+        natives: dict[Compiled, float],
         numbers: dict[str, torch.Tensor],
         scale: torch.Tensor | None,
     ) -> tuple[torch.Tensor, ...]:
         """What the leaves in compiled loops add to the sums of the round."""
         if not natives:
             return ()
-        found: Any = 0.0
-        known = {name: number_of(numbers[name]) for name in self.layout.numbers}
-        for native, weight in natives.items():
-            native.point_out()
-            native.given(**known, scale=1.0 if scale is None else number_of(scale))
-            found = found + weight * native.sums(near(known["g_max"]))
-        return tuple(torch.from_numpy(found).unbind())
+        known = {name: numbers[name] for name in self.layout.numbers}
+        parts = [weight * native.begin(known, scale) for native, weight in natives.items()]
+        return tuple(torch.as_tensor(sum(parts)).unbind())
 
     def _nested(self, numbers: dict[str, torch.Tensor], leaves: Sequence[Leaf]) -> State:
         parts = [{key: leaf.read(key) for key in self.layout.parts} for leaf in leaves]
@@ -363,8 +364,7 @@ class RecursiveOptimizer(Optimizer):
             return None
         rounds = self.state[some][ROUNDS]
         space = TorchSpace(rounds.device)
-        before = rounds.reshape(()).clone()
-        t, count = counted(space.xp, before, self.average, finite.to(rounds.device))
+        t, count = counted(space.xp, rounds.reshape(()), self.average, finite.to(rounds.device))
         rounds.copy_(t.reshape(1))
         return count
 
@@ -399,7 +399,8 @@ class RecursiveOptimizer(Optimizer):
             if before is not None and after is not None:
                 stakes = after[0] - before[0]
             moves = increments(learner.play(space, new), begun.played)
-        self._tell_natives(begun, count)
+        for native in begun.natives:
+            native.tell((begun.norm, *begun.totals), count)
         decays = self._decays(begun, moves)
         for leaf, place, move in zip(leaves, places, moves, strict=True):
             lr: Any = leaf.group["lr"]
@@ -408,7 +409,7 @@ class RecursiveOptimizer(Optimizer):
             share = decays.get(id(leaf.group))
             decay = None if share is None else space.cast(share, move)
             leaf.move(stepped(space, place, leaf.keeping, move, lr, decay, count))
-        numbers = self._end_natives(begun, count, decays)
+        numbers = self._end_natives(begun, decays)
         if leaves:
             numbers, parts = self.layout.flat(new, len(leaves))
             for leaf, mine in zip(leaves, parts, strict=True):
@@ -418,37 +419,20 @@ class RecursiveOptimizer(Optimizer):
             begun.numbers[key].copy_(value.reshape(1))
         return stakes
 
-    def _tell_natives(self, begun: Round, count: Count) -> None:
-        """Tell the compiled loops all that is known before anything changes."""
-        if not begun.natives:
-            return
-        known = {f"total_{k}": number_of(x) for k, x in enumerate((begun.norm, *begun.totals))}
-        share = 0.0 if count.share is None else number_of(count.share)
-        for native in begun.natives:
-            lr = number_of(native.leaf.group["lr"])
-            native.given(**known, t=number_of(count.t), share=share, lr=lr, decay=0.0)
-
     def _end_natives(
-        self, begun: Round, count: Count, decays: dict[int, torch.Tensor]
+        self, begun: Round, decays: dict[int, torch.Tensor]
     ) -> dict[str, torch.Tensor]:
-        """Change what is stepped by compiled loops; the new global numbers."""
+        """Change what is stepped by compiled code; the new global numbers."""
         numbers: dict[str, torch.Tensor] = {}
-        if not begun.natives or not number_of(count.finite):
-            return numbers
-        squares: dict[int, float] = {}
+        squares: dict[int, Any] = {}
         for native, weight in begun.natives.items():
             group = native.leaf.group
-            native.given(decay=number_of(decays.get(id(group), 0.0)))
-            found, new = native.finish(self._near(begun), len(self.layout.numbers))
+            found, numbers = native.finish(decays.get(id(group)))
             squares[id(group)] = squares.get(id(group), 0.0) + weight * found
-            numbers = dict(zip(self.layout.numbers, torch.from_numpy(new).unbind(), strict=True))
         for k, group in enumerate(self.param_groups):
             if id(group) in squares and id(group) not in decays:
                 self._note_stride(begun, k, squares[id(group)])
         return numbers
-
-    def _near(self, begun: Round) -> bool:
-        return near(max(number_of(begun.numbers["g_max"]), number_of(begun.norm)))
 
     def _finite(self, rounds: list[Round]) -> torch.Tensor:
         """Whether the step counts: a number on the device, looked at only to raise."""
@@ -532,7 +516,7 @@ class RecursiveOptimizer(Optimizer):
                 squares = squares + part.dot(mine, mine)
             if natives and decays:
                 squares = squares + sum(
-                    begun.natives[native] * native.squares(self._near(begun)) for native in natives
+                    begun.natives[native] * native.squares() for native in natives
                 )
             if not (natives and not decays):  # else the last loop will know
                 self._note_stride(begun, k, squares)
