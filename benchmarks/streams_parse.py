@@ -148,10 +148,11 @@ BASELINE = "learn, vowpal wabbit"
 def measure(task: str, path: Path) -> dict[str, float]:
     """Run one task here."""
     _, function = TASKS[task]
-    warm = path.with_name("warm.vw")
-    warm.write_text("1 | a:1\n")
-    warm.with_suffix(".svm").write_text("1 1:1\n")
-    function(warm)  # imports, and C that is compiled at its first use
+    with tempfile.TemporaryDirectory() as folder:
+        warm = Path(folder) / "warm.vw"
+        warm.write_text("1 | a:1\n")
+        warm.with_suffix(".svm").write_text("1 1:1\n")
+        function(warm)  # imports, and C that is compiled at its first use
     wall, cpu = time.perf_counter(), time.process_time()
     result = function(path)
     result |= {"cpu": time.process_time() - cpu, "wall": time.perf_counter() - wall}

@@ -208,9 +208,16 @@ def test_held_out_rows_are_not_learned(
         file, model = str(tmp_path / f"{name}.svm"), str(tmp_path / name)
         command = [*LEARN, file, "--save", model, "--holdout", "7", "--passes", "2"]
         assert cli.main(command) == 0
-        summaries.append(capsys.readouterr().err.splitlines()[-1])
+        said = capsys.readouterr().err
+        summaries.append(said.splitlines()[-1])
+        passes = re.findall(r"^pass (\d), average loss of held-out rows (\S+)$", said, re.MULTILINE)
+        assert [number for number, _ in passes] == ["1", "2"]
+        assert passes[0][1] != passes[1][1] == summaries[-1].split()[-1]
     assert_same_learner(tmp_path / "stream", tmp_path / "other")
-    form = r"rows 1400, weight 1200, average loss ([\d.]+), of held-out rows ([\d.]+)"
+    form = (
+        r"rows 1400, weight 600, average loss ([\d.]+) in the first pass, "
+        r"of held-out rows ([\d.]+)"
+    )
     (loss, held), (other_loss, other_held) = (
         re.fullmatch(form, summary).groups()  # type: ignore[union-attr]
         for summary in summaries
@@ -265,7 +272,7 @@ def test_interrupted_while_learning_and_gone_on_with(tmp_path: Path) -> None:
     with subprocess.Popen(
         command("learn", *options, "--passes", 10**6), stderr=subprocess.PIPE, text=True
     ) as process:
-        read_until(process.stderr, r"^ +\S+ +\S+ +16384 ")
+        read_until(process.stderr, r"^pass 4$")
         process.send_signal(signal.SIGINT)
         process.communicate()
         assert process.returncode == 130

@@ -247,3 +247,10 @@ def test_kill_9_while_saving_leaves_a_whole_model(tmp_path: Path) -> None:
             Model({name: loaded.learner[name] for name in model(seed).learner}, {}),
         )
         assert (np.asarray(loaded.learner["big"]) == seed).all()
+
+
+def test_an_array_that_was_exchanged_is_noticed() -> None:
+    out = io.BytesIO()
+    np.save(out, np.zeros(7))
+    with pytest.raises(ModelError, match=r"this is damaged: numbers\.npy is not what was written"):
+        models.from_bytes(altered(lambda header: None, {"numbers.npy": out.getvalue()}))

@@ -8,6 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from paroli.native import NoCompilerError
+from paroli.streams import parser
 from paroli.streams.grammar import MISSING, Format, Layout
 from paroli.streams.parser import native_available
 from tests.streams import texts
@@ -108,3 +110,21 @@ def test_native_is_python_on_odd_lines(tmp_path: Path, format: Format, end: byte
     python = texts.read_all(tmp_path / "text", layout, format, native=False)
     assert native == python
     assert 5 < len(python.malformed) < len(lines)
+
+
+def test_without_a_compiler_all_is_read_in_python(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def load(*arguments: object) -> None:
+        raise NoCompilerError("no compiler")
+
+    text = b"1 |f a:2 b\n-1 | c:x\n"
+    (tmp_path / "text").write_bytes(text)
+    native = texts.read_all(tmp_path / "text", Layout(), "vw")
+    monkeypatch.setattr(parser, "load", load)
+    parser._library.cache_clear()
+    try:
+        assert not native_available()
+        assert texts.read_all(tmp_path / "text", Layout(), "vw") == native
+    finally:
+        parser._library.cache_clear()

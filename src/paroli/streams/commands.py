@@ -268,7 +268,8 @@ class _Learning:
             raise CommandError("standard input cannot be read twice: --passes needs files")
         if options.save:
             _check_writable(options.save)
-        self.pass_number, self.rows_in_pass, self.rows_since_save = 1, 0, 0
+        self.pass_number, self.rows_before_pass, self.rows_in_pass = 1, 0, 0
+        self.rows_since_save = 0
         self.held_out = Average()
         if options.load:
             self._load(options.load)
@@ -307,6 +308,7 @@ class _Learning:
         if before["holdout"] != self.options.holdout:
             raise CommandError(f"--resume goes on with the same --holdout: {before['holdout']}")
         self.pass_number, self.rows_in_pass = before["pass"], before["rows in pass"]
+        self.rows_before_pass = before["rows before pass"]
         self.validation.restore(before["validation"])
         self.held_out = Average(*map(float.fromhex, before["held out"]))
 
@@ -322,16 +324,18 @@ class _Learning:
             if not self.validation.rows:
                 self.validation.head()
             while self.pass_number <= self.options.passes and stopping.signal is None:
+                if self.rows_in_pass == 0:
+                    self.held_out = Average()
                 reader = self._reader(complaints)
                 with contextlib.closing(Ahead(self._batches(reader))) as ahead:
                     for batch in stopping.until(_without(ahead, self.rows_in_pass)):
                         self._learn(batch)
                         done = bytes_before + reader.bytes_read
-                        tell(done, self.validation.rows, self.validation.average.mean)
+                        tell(done, self.rows, self.validation.average.mean)
                 skipped += reader.skipped
                 bytes_before += reader.bytes_read
                 if stopping.signal is None:
-                    self.pass_number, self.rows_in_pass = self.pass_number + 1, 0
+                    self._end_pass()
             if self.options.save:
                 self._save()
         self._summarize(skipped)
@@ -340,7 +344,7 @@ class _Learning:
         then = (
             "" if self.options.save is None else f": {self.options.save} has all that was learned"
         )
-        print(f"paroli: interrupted after {self.validation.rows} rows{then}", file=sys.stderr)
+        print(f"paroli: interrupted after {self.rows} rows{then}", file=sys.stderr)
         return 128 + stopping.signal  # what shells report for it
 
     def _reader(self, complaints: _Complaints) -> Reader:
@@ -355,8 +359,23 @@ class _Learning:
         for file in self.files:
             yield from reader.batches(file)
 
+    @property
+    def rows(self) -> int:
+        """How many rows were seen, in all passes."""
+        return self.rows_before_pass + self.rows_in_pass
+
+    def _end_pass(self) -> None:
+        if self.options.passes > 1:
+            told = f", average loss of held-out rows {self.held_out.mean:.6f}"
+            self.say(f"pass {self.pass_number}" + (told if self.options.holdout else ""))
+        self.rows_before_pass, self.rows_in_pass = self.rows, 0
+        self.pass_number += 1
+
     def _learn(self, batch: Batch) -> None:
-        """Predict and learn rows; held-out ones lose their labels on the way."""
+        """Predict and learn rows; held-out ones lose their labels on the way.
+
+        Only the first pass validates: what was learned before is no test.  Held-out rows are.
+        """
         learner, labels = self.learner, batch.labels
         every = self.options.holdout
         if every:
@@ -368,9 +387,10 @@ class _Learning:
         if every:
             self.held_out.add(np.where(is_held_out, losses, math.nan), batch.weights)
             losses = np.where(is_held_out, math.nan, losses)
-        self.validation.add(
-            batch, labels, losses, lambda row: learner.outputs(scores[row : row + 1])[0]
-        )
+        if self.pass_number == 1:
+            self.validation.add(
+                batch, labels, losses, lambda row: learner.outputs(scores[row : row + 1])[0]
+            )
         self.rows_in_pass += len(batch)
         self.rows_since_save += len(batch)
         if self.options.save_every and self.rows_since_save >= self.options.save_every:
@@ -384,6 +404,7 @@ class _Learning:
             "holdout": self.options.holdout,
             "pass": self.pass_number,
             "rows in pass": self.rows_in_pass,
+            "rows before pass": self.rows_before_pass,
             "validation": self.validation.state(),
             "held out": [held_out.loss.hex(), held_out.weight.hex()],
         }
@@ -398,8 +419,9 @@ class _Learning:
             return
         validation = self.validation
         print(
-            f"\nrows {validation.rows}, weight {validation.average.weight:g}, "
+            f"\nrows {self.rows}, weight {validation.average.weight:g}, "
             f"average loss {validation.average.mean:.6f}"
+            + (" in the first pass" if self.options.passes > 1 else "")
             + (f", of held-out rows {self.held_out.mean:.6f}" if self.options.holdout else "")
             + (f", malformed lines skipped {skipped}" if skipped else ""),
             file=sys.stderr,
