@@ -100,7 +100,7 @@ def river(X: Any, y: Any, optimizer: Callable[[], Any]) -> Scores:
 
 
 WIDE = 1000
-"""Beyond so many features, River's Adam and FTRL take hours: each row costs what all features do."""
+"""Beyond so many features, River's Adam and FTRL take hours: a row costs what all of them do."""
 
 
 def river_optimizers(features: int) -> dict[str, Callable[[], Any]]:

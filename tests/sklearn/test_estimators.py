@@ -221,7 +221,7 @@ def test_one_against_all_is_calibrated() -> None:
     sure = shares.max(axis=1)
     right = model.predict(X[1000:]) == y[1000:]
     assert right.mean() > 0.85
-    assert sure.mean() == pytest.approx(right.mean(), abs=0.1)
+    assert sure.mean() == pytest.approx(right.mean(), abs=0.05)
 
 
 @pytest.mark.parametrize(

@@ -242,8 +242,7 @@ class LinearLearner:
             return np.exp(scores)
         if self.options["loss"] not in CLASSIFYING:
             return scores
-        shares = _sigmoid(scores)
-        return shares if scores.ndim < 2 else _shares(shares)
+        return _softmax(scores) if scores.ndim == 2 else _sigmoid(scores)
 
     def weights_at(self, indices: npt.NDArray[np.int32]) -> Floats:
         """The present weight of each feature; (n, classes) for more than two."""
@@ -405,7 +404,11 @@ def _sigmoid(x: Floats) -> Floats:
     return np.asarray(0.5 * (1 + np.tanh(x / 2)))
 
 
-def _shares(shares: Floats) -> Floats:
-    """Scaled to add up to 1; alike where all are 0."""
-    total = shares.sum(axis=1, keepdims=True)
-    return np.where(total > 0, shares / np.where(total > 0, total, 1), 1 / shares.shape[1])
+def _softmax(scores: Floats) -> Floats:
+    """The odds of each class against all others, scaled to add up to 1.
+
+    Scaling the probabilities instead leaves the likeliest class far too doubtful.
+    """
+    odds = np.exp(scores - scores.max(axis=1, keepdims=True))
+    shares: Floats = odds / odds.sum(axis=1, keepdims=True)
+    return shares
