@@ -37,7 +37,7 @@ typedef @value@ value;
 #define FIELDS @fields@
 
 /* Between features, a line each, and columns.  Eight by eight this is done in registers. */
-#if FIELDS == 8 && defined(__has_builtin)
+#if FIELDS >= 8 && defined(__has_builtin)
 #if __has_builtin(__builtin_shufflevector)
 #define EIGHT 1
 #endif
@@ -72,7 +72,11 @@ static void gather(const real *restrict table, const int32_t *restrict row, cons
 #ifdef EIGHT
     for (int64_t j = 0; j < whole; j += 8) {
         eight r[8];
-        for (int k = 0; k < 8; k++) r[k] = *(const eight *)(table + (int64_t)row[j + k] * 8);
+        for (int k = 0; k < 8; k++) {
+            const real *kept = table + (int64_t)row[j + k] * FIELDS;
+            r[k] = *(const eight *)kept;
+            for (int m = 8; m < FIELDS; m++) f[m * width + j + k] = kept[m];
+        }
         transpose(r);
         for (int k = 0; k < 8; k++) *(eight *)(f + k * width + j) = r[k];
     }
@@ -91,7 +95,11 @@ static void scatter(real *restrict table, const int32_t *restrict row, const int
         eight r[8];
         for (int k = 0; k < 8; k++) r[k] = *(const eight *)(f + k * width + j);
         transpose(r);
-        for (int k = 0; k < 8 && j + k < n; k++) *(eight *)(table + (int64_t)row[j + k] * 8) = r[k];
+        for (int k = 0; k < 8 && j + k < n; k++) {
+            real *kept = table + (int64_t)row[j + k] * FIELDS;
+            *(eight *)kept = r[k];
+            for (int m = 8; m < FIELDS; m++) kept[m] = f[m * width + j + k];
+        }
     }
 #else
     for (int64_t j = 0; j < n; j++) {
