@@ -98,7 +98,7 @@ def measure(seed: int) -> Iterator[tuple[object, ...]]:
     if find_spec("vowpalwabbit") is None:
         return
     runs = list(rivals.VOWPAL_WABBIT.items())
-    runs += [(n, form.format(r)) for n, form in rivals.GRIDS.items() for r in rivals.RATES]
+    runs += [(name, setting) for name, grid in rivals.GRIDS.items() for setting in grid]
     with rivals.text_file(X_test, y_test) as test:
         for count in (100_000, 400_000, 1_000_000):
             with rivals.text_file(X[:count], y[:count]) as path:

@@ -42,9 +42,8 @@ def contestants(X: Any, y: Any, *, slow: bool) -> Iterator[tuple[str, str, Calla
         with rivals.text_file(X, y) as path:
             for name, setting in rivals.VOWPAL_WABBIT.items():
                 yield name, "", partial(rivals.vowpal_wabbit, path, bits, setting)
-            for name, form in rivals.GRIDS.items():
-                for rate in rivals.RATES:
-                    setting = form.format(rate)
+            for name, grid in rivals.GRIDS.items():
+                for setting in grid:
                     yield name, setting, partial(rivals.vowpal_wabbit, path, bits, setting)
     if slow:
         yield "scikit-learn SGD", "", partial(rivals.sgd, X, y)
@@ -70,12 +69,17 @@ def measure(name: str, X: Any, y: Any, *, slow: bool, only: str) -> list[tuple[o
     ]
 
 
+def shown(value: float) -> str:
+    """Three or four digits, whatever the size."""
+    return f"{value:.3f}" if value < 10 else f"{value:.1f}" if value < 100 else f"{value:.0e}"
+
+
 def summary(path: Path) -> str:
     """The table as Markdown: losses, geometric mean of their ratios to ours, and mean ranks."""
     _, found = read_table(path)
     names = [name for name in SETS if any(row["set"] == name for row in found)]
     loss = {(row["learner"], row["set"]): float(row["log_loss"]) for row in found}
-    learners = list(dict.fromkeys(row["learner"] for row in found))
+    learners = sorted({row["learner"] for row in found}, key=lambda n: (n[:6] != "paroli", n))
     untuned = [n for n in learners if BEST_OF not in n and not n.startswith("paroli,")]
     text = [f"| | {' | '.join(names)} | ratio | worst | rank |", "|---" * (len(names) + 4) + "|"]
     for learner in learners:
@@ -89,8 +93,8 @@ def summary(path: Path) -> str:
                 if (learner, s) in loss
             ]
             rank = f"{sum(places) / len(places):.1f}"
-        cells = [f"{loss[learner, s]:.4f}" if (learner, s) in loss else "-" for s in names]
-        row = [learner, *cells, f"{mean:.3f}", f"{max(ratios):.2f}", rank]
+        cells = [shown(loss[learner, s]) if (learner, s) in loss else "-" for s in names]
+        row = [learner, *cells, shown(mean), shown(max(ratios)), rank]
         text.append(f"| {' | '.join(row)} |")
     return "\n".join(text)
 

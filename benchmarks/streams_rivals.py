@@ -25,9 +25,14 @@ VOWPAL_WABBIT = {
     "Vowpal Wabbit --ftrl": "--ftrl",
     "Vowpal Wabbit --pistol": "--pistol",
 }
+SMALL_RATES = (1e-5, 1e-4, 1e-3, 0.01)
+"""Plain Adagrad needs these, too, where features are large."""
+
 GRIDS = {
-    "Vowpal Wabbit, best of 7 rates": "-l {}",
-    "Adagrad (Vowpal Wabbit --adaptive), best of 7 rates": "--adaptive -l {}",
+    "Vowpal Wabbit, best of 7 rates": [f"-l {rate}" for rate in RATES],
+    "Adagrad (Vowpal Wabbit --adaptive), best of 11 rates": [
+        f"--adaptive -l {rate}" for rate in (*SMALL_RATES, *RATES)
+    ],
 }
 
 

@@ -8,7 +8,8 @@ import pytest
 
 pytest.importorskip("sklearn")
 
-TEXT = (Path(__file__).resolve().parents[2] / "docs" / "streams.md").read_text("utf-8")
+ROOT = Path(__file__).resolve().parents[2]
+TEXT = (ROOT / "docs" / "streams.md").read_text("utf-8")
 
 
 def test_the_blocks_run_in_order() -> None:
@@ -18,3 +19,9 @@ def test_the_blocks_run_in_order() -> None:
     for block in blocks:
         exec(compile(block, "streams.md", "exec"), names)
     assert names["model"].progressive_loss_ < 0.6
+
+
+def test_the_table_is_what_was_measured() -> None:
+    from benchmarks.streams_progressive import summary
+
+    assert summary(ROOT / "benchmarks" / "results" / "streams-progressive.csv") in TEXT

@@ -143,6 +143,19 @@ def test_several_passes_keep_the_first_ones_validation() -> None:
     assert (often.coef_ != once.coef_).any()
 
 
+def test_further_passes_are_held_back_by_the_prior() -> None:
+    """Few rows of many features, all noise: without it they are learned by heart."""
+    rng = np.random.default_rng(0)
+    X, y = (rng.random((200, 500)) < 0.1).astype(float), rng.random(200) < 0.5
+    size = [
+        float(
+            np.linalg.norm(RecursiveClassifier(random_state=0, n_passes=5, prior=p).fit(X, y).coef_)
+        )
+        for p in (0.0, 3.0)
+    ]
+    assert size[1] < 0.5 * size[0]
+
+
 def test_pickled_models_go_on_alike() -> None:
     X, y = load_digits(return_X_y=True)
     model = RecursiveClassifier(shuffle=False).fit(X[:500], y[:500])
