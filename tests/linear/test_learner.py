@@ -105,6 +105,20 @@ def test_rows_without_label_or_weight_are_scored_and_not_learned() -> None:
     assert pickle.dumps(model.to_arrays()) == before
 
 
+def test_rows_without_label_teach_no_class() -> None:
+    batch, model = stream(), LinearLearner("logistic", 8, 3)
+    batch.labels = np.where(np.arange(400) % 5 == 0, np.nan, np.arange(400) % 3.0)
+    scores = model.partial_fit_batch(batch)
+    assert scores.shape == (400, 3)
+    labelled, known = LinearLearner("logistic", 8, 3), ~np.isnan(batch.labels)
+    for t in np.flatnonzero(known):
+        labelled.partial_fit_batch(cut(batch, t, t + 1))
+    assert same(model, labelled)
+    losses = model.losses(scores, batch.labels)
+    assert np.array_equal(np.isnan(losses), ~known)
+    assert np.nanmean(losses) < 2
+
+
 def test_a_row_of_weight_three_is_three_rows() -> None:
     """Weights are relative to their mean: here it is 1 in each round of three."""
     batch = stream()

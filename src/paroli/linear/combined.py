@@ -68,7 +68,7 @@ class Combined:
             every = np.arange(learner.dimensions, dtype=np.int32)
             known = learner.seen_at(every)
             weights = learner.weights_at(every).reshape(len(every), models)
-            total[: len(every)] += share * known[:, None] * weights
+            total[: len(every)] += share * weights
             seen[: len(every)] += share * known[:, None]
             self._intercepts += share * learner.intercepts()
         self._weights = total / np.where(seen > 0, seen, 1.0)
