@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from paroli.linear.learner import LinearLearner
+from paroli.linear.learner import RANGE, LinearLearner
 from paroli.linear.native import OneRow
 
 INITIAL_ROOM = 64
@@ -37,6 +37,7 @@ class _OneByOne:
     def __init__(self, **options: Any) -> None:
         self.options = options = {"precision": "float64", **options}
         self._learner = LinearLearner(dimensions=INITIAL_ROOM, **options)
+        self._smallest, self._largest = RANGE[options["precision"]]
         self._places: dict[Hashable, int] = {}
         self._one: OneRow | None = None
 
@@ -51,9 +52,15 @@ class _OneByOne:
                 name, value = (name, value), 1.0
             elif value is None or value != value:
                 continue
-            elif value - value != 0:
-                self._forget(known)
-                raise ValueError(f"{name!r} is {value}: values must be finite; nothing was learned")
+            elif not self._smallest < value < self._largest:
+                if -self._smallest <= value <= self._smallest:
+                    continue
+                if not -self._largest < value < -self._smallest:
+                    self._forget(known)
+                    raise ValueError(
+                        f"{name!r} is {value}: values must be finite, and at most "
+                        f"{self._largest:g}; nothing was learned"
+                    )
             place = places.get(name)
             if place is None:
                 if not new:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pytest
 
 from paroli.linear import LinearLearner, learner, native
-from paroli.linear.learner import CLASSIFYING, LOSSES
+from paroli.linear.learner import CLASSIFYING, LOSSES, RANGE
 from paroli.native.build import NoCompilerError
 from tests.linear.test_rows import Stream
 
@@ -195,6 +195,30 @@ def broken(**changes: Any) -> SimpleNamespace:
     for name, value in changes.items():
         setattr(batch, name, value)
     return batch
+
+
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+def test_values_of_any_size_leave_everything_finite(precision: Any) -> None:
+    smallest, largest = RANGE[precision]
+    rng = np.random.default_rng(0)
+    sizes = np.array([smallest / 10, smallest, 1.0, largest / 2, largest])
+    batch = SimpleNamespace(
+        indptr=np.arange(0, 15_001, 5),
+        indices=np.tile(np.arange(5, dtype=np.int32), 3000),
+        values=(rng.choice([0.1, 1.0], (3000, 5)) * rng.choice([-1, 1], (3000, 5)) * sizes).ravel(),
+        labels=rng.choice([-1.0, 1.0], 3000),
+        weights=None,
+        dimensions=5,
+    )
+    for name in ("margin", "paper"):
+        model = LinearLearner("logistic", 5, precision=precision, variant=name)
+        assert np.isfinite(model.partial_fit_batch(batch)).all()
+        arrays = model.to_arrays()
+        assert all(np.isfinite(a).all() for a in arrays.values() if isinstance(a, np.ndarray))
+        assert model.weights_at(np.arange(1))[0] == 0
+    batch.values[7] = 2 * largest
+    with pytest.raises(ValueError, match="another unit"):
+        model.partial_fit_batch(batch)
 
 
 @pytest.mark.parametrize(

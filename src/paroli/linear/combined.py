@@ -75,7 +75,7 @@ class Combined:
 
     def predict_batch(self, batch: Rows) -> Floats:
         """Scores of the rows."""
-        batch = checked(batch, labelled=False)
+        batch = checked(batch, self.options["precision"], labelled=False)
         place = np.minimum(batch.indices, self.dimensions - 1)
         values = np.where(batch.indices < self.dimensions, batch.values, 0.0)
         products = self._weights[place] * values[:, None]

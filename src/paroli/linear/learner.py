@@ -45,6 +45,10 @@ INNER: dict[str, tuple[Coordinatewise, ...]] = {
     "scinol": (SCINOL,),
 }
 LOSSES = ("logistic", "hinge", "squared", "absolute", "quantile", "huber", "poisson")
+RANGE = {"float32": (1e-18, 1e18), "float64": (1e-150, 1e150)}
+"""What values may be: below, they count as 0; above, they are refused.  Products of two of them,
+and quotients, stay far within the float range."""
+
 CLASSIFYING = ("logistic", "hinge")
 
 
@@ -159,7 +163,7 @@ class LinearLearner:
         A row with weight 0 or label NaN is scored and not learned.  ``again`` says that the rows
         were learned before: see ``prior``.
         """
-        batch = checked(batch)
+        batch = checked(batch, self.options["precision"])
         assert batch.labels is not None
         self._check_labels(batch.labels)
         self.grow(batch.dimensions)
@@ -175,7 +179,7 @@ class LinearLearner:
 
     def predict_batch(self, batch: Rows) -> Floats:
         """Scores of the rows; the state does not change."""
-        batch = checked(batch, labelled=False)
+        batch = checked(batch, self.options["precision"], labelled=False)
         if batch.dimensions > self.dimensions:
             batch = _without_unknown(batch, self.dimensions)
         scores = [self._rows(k, batch, None) for k in range(len(self._tables))]
@@ -344,7 +348,7 @@ def _native() -> bool:
     return _told[0]
 
 
-def checked(batch: Rows, *, labelled: bool = True) -> Rows:
+def checked(batch: Rows, precision: str, *, labelled: bool = True) -> Rows:
     """The batch in the types that the row loop reads; what would corrupt the state is refused."""
     values = np.ascontiguousarray(batch.values)
     if values.dtype not in (np.float32, np.float64):
@@ -358,8 +362,15 @@ def checked(batch: Rows, *, labelled: bool = True) -> Rows:
         raise ValueError(f"there are {len(indices)} indices but {len(values)} values")
     if len(indices) and (indices.min() < 0 or indices.max() >= batch.dimensions):
         raise ValueError(f"indices must be from 0 to dimensions - 1 = {batch.dimensions - 1}")
-    if not np.isfinite(values).all():
-        raise ValueError("values must be finite: leave missing ones out")
+    size, (smallest, largest) = np.abs(values), RANGE[precision]
+    if not (size <= largest).all():
+        bad = values[np.argmin(size <= largest)]
+        raise ValueError(
+            f"values must be finite, and at most {largest:g} in {precision}, not {bad}: leave "
+            "missing ones out, and give large ones another unit; nothing was learned"
+        )
+    if (size < smallest).any():
+        values = np.where(size < smallest, values.dtype.type(0), values)
     labels = weights = None
     if labelled:
         if batch.labels is None:
