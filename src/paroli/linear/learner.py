@@ -362,7 +362,11 @@ def checked(batch: Rows, precision: str, *, labelled: bool = True) -> Rows:
         raise ValueError(f"there are {len(indices)} indices but {len(values)} values")
     if len(indices) and (indices.min() < 0 or indices.max() >= batch.dimensions):
         raise ValueError(f"indices must be from 0 to dimensions - 1 = {batch.dimensions - 1}")
-    size, (smallest, largest) = np.abs(values), RANGE[precision]
+    size = np.abs(values)
+    # Whichever is narrower: a float64 limit is beyond what a float32 can be compared with.
+    smallest, largest = RANGE[
+        "float64" if values.dtype.name == precision == "float64" else "float32"
+    ]
     if not (size <= largest).all():
         bad = values[np.argmin(size <= largest)]
         raise ValueError(
