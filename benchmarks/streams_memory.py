@@ -56,9 +56,9 @@ def learners(X: Any, y: Any) -> dict[str, Callable[[], Any]]:
             X, y, classes=classes
         ),
         "paroli": ours(),
-        "paroli, float32": ours(precision="float32"),
-        "paroli, ScInOL inside, float32": ours(precision="float32", inner="scinol"),
-        "paroli, Algorithm 2 inside, float32": ours(precision="float32", inner="diagonal"),
+        "paroli, float64": ours(precision="float64"),
+        "paroli, ScInOL inside": ours(inner="scinol"),
+        "paroli, Algorithm 2 inside": ours(inner="diagonal"),
         "RecursiveClassifier": lambda: RecursiveClassifier().partial_fit(X, y, classes=classes),
     }
 
