@@ -341,7 +341,7 @@ def _native() -> bool:
             _told.append(False)
             warnings.warn(
                 f"{error}; until then rows are learned in NumPy, which gives the same and takes "
-                "about a hundred times as long",
+                "some hundred times as long",
                 RuntimeWarning,
                 stacklevel=4,
             )
