@@ -19,7 +19,6 @@ import hashlib
 import importlib.util
 import json
 import os
-import resource
 import statistics
 import subprocess
 import sys
@@ -156,9 +155,7 @@ def measure(task: str, path: Path) -> dict[str, float]:
         function(warm)  # imports, and C that is compiled at its first use
     wall, cpu = time.perf_counter(), time.process_time()
     result = function(path)
-    result |= {"cpu": time.process_time() - cpu, "wall": time.perf_counter() - wall}
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return result | {"megabytes": peak / 1024}
+    return result | {"cpu": time.process_time() - cpu, "wall": time.perf_counter() - wall}
 
 
 def run_apart(task: str, path: Path) -> dict[str, float]:
@@ -213,7 +210,6 @@ def rows_of(path: Path, wanted: Sequence[str], repeats: int) -> list[dict[str, o
                 "million_features_a_cpu_s": f"{size['entries'] / cpu / 1e6:.1f}",
                 "speed_to_vowpal_wabbit": f"{of_baseline:.2f}",
                 "loss": f"{median(name, 'loss'):.4f}" if "learn" in name.split(",")[0] else "",
-                "peak_mb": f"{median(name, 'megabytes'):.0f}",
             }
         )
     return table
