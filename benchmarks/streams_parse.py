@@ -9,18 +9,16 @@ Three streams are made from a seed: `narrow` (14 indicator features a row, as in
 Vowpal Wabbit's format can be given as well.  Vowpal Wabbit and scikit-learn take part if they are
 installed.
 
-    python benchmarks/streams_parse.py [FILE.vw ...] [--repeats 7] [--out benchmarks/results]
+    python -m benchmarks.streams_parse [FILE.vw ...] [--repeats 7] [--out benchmarks/results]
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
 import hashlib
 import importlib.util
 import json
 import os
-import resource
 import statistics
 import subprocess
 import sys
@@ -36,6 +34,8 @@ os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
 import numpy as np
 
 import paroli
+from benchmarks.turns import Turn, in_turns
+from experiments.common.records import provenance, write_table
 from paroli.linear import LinearLearner
 from paroli.streams.batch import Batch
 from paroli.streams.grammar import Layout
@@ -155,14 +155,12 @@ def measure(task: str, path: Path) -> dict[str, float]:
         function(warm)  # imports, and C that is compiled at its first use
     wall, cpu = time.perf_counter(), time.process_time()
     result = function(path)
-    result |= {"cpu": time.process_time() - cpu, "wall": time.perf_counter() - wall}
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return result | {"megabytes": peak / 1024}
+    return result | {"cpu": time.process_time() - cpu, "wall": time.perf_counter() - wall}
 
 
 def run_apart(task: str, path: Path) -> dict[str, float]:
     """Run one task in a process of its own."""
-    command = [sys.executable, __file__, "--one", task, str(path)]
+    command = [sys.executable, "-m", "benchmarks.streams_parse", "--one", task, str(path)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     result: dict[str, float] = json.loads(done.stdout)
     return result
@@ -183,9 +181,15 @@ def rows_of(path: Path, wanted: Sequence[str], repeats: int) -> list[dict[str, o
     """The table's rows for one stream."""
     names = tasks_for(path, wanted)
     results: dict[str, list[dict[str, float]]] = {name: [] for name in names}
-    for _ in range(repeats):
-        for name in names:
+
+    def turn_of(name: str) -> Turn:
+        def turn() -> list[float]:
             results[name].append(run_apart(name, path))
+            return [results[name][-1]["cpu"]]
+
+        return turn
+
+    in_turns({name: turn_of(name) for name in names}, repeats)
     size = results["parse"][0]
 
     def median(name: str, key: str) -> float:
@@ -206,7 +210,6 @@ def rows_of(path: Path, wanted: Sequence[str], repeats: int) -> list[dict[str, o
                 "million_features_a_cpu_s": f"{size['entries'] / cpu / 1e6:.1f}",
                 "speed_to_vowpal_wabbit": f"{of_baseline:.2f}",
                 "loss": f"{median(name, 'loss'):.4f}" if "learn" in name.split(",")[0] else "",
-                "peak_mb": f"{median(name, 'megabytes'):.0f}",
             }
         )
     return table
@@ -231,30 +234,16 @@ def main() -> None:
         table = [row for path in paths for row in rows_of(path, args.tasks, args.repeats)]
     modules = {"sklearn": "scikit-learn", "vowpalwabbit": "vowpalwabbit"}
     peers = [name for module, name in modules.items() if importlib.util.find_spec(module)]
-    versions = ", ".join(f"{name} {version(name)}" for name in ["numpy", *peers])
+    streams = Path(paroli.__file__).parent / "streams"
+    head = provenance(Path(__file__), streams, streams / "parse.c")
+    head |= {name: version(name) for name in peers}
+    head |= {"seed": str(args.seed), "repeats": f"{args.repeats}, of which the medians"}
+    for given in args.files:
+        head[given.name] = f"sha256 {hashlib.sha256(given.read_bytes()).hexdigest()}"
     args.out.mkdir(parents=True, exist_ok=True)
     path = args.out / "streams-parse-cpu.csv"
-    with path.open("w", newline="", encoding="utf-8") as file:
-        file.write(f"# device: {_processor()}; CPU time of all threads, median of the repeats\n")
-        file.write(f"# versions: python {sys.version.split()[0]}, {versions}, ")
-        file.write(f"paroli {paroli.__version__}\n")
-        file.write(f"# seed: {args.seed}, repeats: {args.repeats}\n")
-        for given in args.files:
-            digest = hashlib.sha256(given.read_bytes()).hexdigest()
-            file.write(f"# {given.name}: {given.stat().st_size} bytes, sha256 {digest}\n")
-        writer = csv.DictWriter(file, fieldnames=list(table[0]))
-        writer.writeheader()
-        writer.writerows(table)
+    write_table(path, head, list(table[0]), [list(row.values()) for row in table])
     print(path.read_text(encoding="utf-8"))
-
-
-def _processor() -> str:
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists():
-        for line in cpuinfo.read_text(encoding="utf-8").splitlines():
-            if line.startswith("model name"):
-                return line.split(":", 1)[1].strip()
-    return "unknown"
 
 
 if __name__ == "__main__":

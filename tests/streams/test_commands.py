@@ -10,6 +10,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from paroli.streams.batch import Batch
 from paroli.streams.grammar import Layout
 from paroli.streams.progress import Average
 from paroli.streams.readers import Reader
+from tests.streams.processes import running
 from tests.streams.test_models import assert_same
 
 BITS = 10
@@ -246,12 +248,13 @@ def test_interrupted_while_waiting_and_gone_on_with(
     whole, model = tmp_path / "whole", tmp_path / "m"
     os.mkfifo(pipe)
     options = ["--bits", BITS, pipe, "--holdout", 9, "--save", model]
-    with subprocess.Popen(
+    with running(
         command("learn", *options), stderr=subprocess.PIPE, text=True
-    ) as process, pipe.open("w") as writer:  # fmt: skip
+    ) as process, os.fdopen(os.open(pipe, os.O_RDWR), "w") as writer:  # fmt: skip
         writer.write("".join(rows[:300]))
         writer.flush()
         read_until(process.stderr, r"^ +\S+ +\S+ +256 ")
+        time.sleep(0.5)  # it has learned the rows, and waits for more
         process.send_signal(number)
         said = process.communicate()[1]
         assert process.returncode == code
@@ -269,7 +272,7 @@ def test_interrupted_while_learning_and_gone_on_with(tmp_path: Path) -> None:
     path, model, whole = tmp_path / "s.svm", tmp_path / "m", tmp_path / "whole"
     path.write_text("".join(lines(3000)))
     options = ["--bits", BITS, path, "--save", model]
-    with subprocess.Popen(
+    with running(
         command("learn", *options, "--passes", 10**6), stderr=subprocess.PIPE, text=True
     ) as process:
         read_until(process.stderr, r"^pass 4$")
@@ -416,7 +419,7 @@ def test_who_reads_the_predictions_may_leave(stream: Path, tmp_path: Path) -> No
     stream.write_text("".join(lines(700)) * 40)
     model = tmp_path / "m"
     assert cli.main([*LEARN, str(stream), "--save", str(model), "--quiet"]) == 0
-    with subprocess.Popen(
+    with running(
         command("predict", "-m", model, stream), stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:
         assert process.stdout is not None

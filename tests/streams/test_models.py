@@ -24,6 +24,7 @@ from hypothesis.extra import numpy as npst
 
 from paroli.streams import models
 from paroli.streams.models import Model, ModelError
+from tests.streams.processes import running
 
 
 def model(seed: int = 0) -> Model:
@@ -232,7 +233,7 @@ for seed in itertools.cycle([1, 2]):
 def test_kill_9_while_saving_leaves_a_whole_model(tmp_path: Path) -> None:
     path, rng = tmp_path / "m", random.Random(0)
     for _ in range(8):
-        with subprocess.Popen(
+        with running(
             [sys.executable, "-c", SAVER, str(path)], stdout=subprocess.PIPE, text=True
         ) as process:
             assert process.stdout is not None

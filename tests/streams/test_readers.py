@@ -17,6 +17,7 @@ import pytest
 from paroli.streams import readers
 from paroli.streams.grammar import Layout
 from paroli.streams.readers import Ahead, Malformed, Reader, StreamError, guess_format
+from tests.streams.processes import running
 
 zstandard = pytest.importorskip("zstandard")
 
@@ -100,7 +101,7 @@ def test_rows_from_a_pipe_are_handed_out_as_they_come() -> None:
         "from paroli.streams.readers import *; from paroli.streams.grammar import Layout\n"
         "for batch in Reader(Layout(), 'svmlight').batches('-'): print(len(batch), flush=True)"
     )
-    with subprocess.Popen(
+    with running(
         [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as process:
         assert process.stdin is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import importlib
 import io
 import lzma
 import queue
@@ -16,11 +17,6 @@ from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import IO, Any, Generic, Literal, TypeVar, get_args
 
-try:
-    import zstandard
-except ModuleNotFoundError:
-    zstandard = None
-
 from paroli.streams.batch import Batch
 from paroli.streams.grammar import (
     Format,
@@ -30,6 +26,12 @@ from paroli.streams.grammar import (
     split_cells,
 )
 from paroli.streams.parser import PADDING, Parser
+
+zstandard: Any
+try:
+    zstandard = importlib.import_module("zstandard")
+except ModuleNotFoundError:
+    zstandard = None
 
 STANDARD_INPUT = "-"
 BLOCK = 1 << 18
