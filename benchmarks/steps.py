@@ -2,7 +2,7 @@
 
 All optimizers take turns in one run, beside a plain copy of as many floats; medians with the 10th
 and 90th percentile.  Tables go to ``benchmarks/results``, and from there into the pages and figures
-(`benchmarks.pages`).
+(`benchmarks.steps_pages`).
 
     python -m benchmarks.steps               # everything, in about six minutes on two cores
     python -m benchmarks.steps --quick       # the small sizes, in half a minute; writes nothing
@@ -24,12 +24,13 @@ os.environ |= {"KINETO_LOG_LEVEL": "99", "TORCH_CPP_LOG_LEVEL": "ERROR"}
 
 import torch
 
-from benchmarks import pages, tables
-from benchmarks.contestants import COMPILED, NAMES, REFERENCE, Contestant, chosen, versions
-from benchmarks.first import FIRST_STEPS, in_fresh_processes
-from benchmarks.racing import Needs, Result, admitted, race
-from benchmarks.shapes import SHAPES, size
-from benchmarks.training import BATCH, LAYERS, LENGTH, TOKENS, WIDTH, speeds
+from benchmarks import steps_pages as pages
+from benchmarks import steps_tables as tables
+from benchmarks.steps_contestants import COMPILED, NAMES, REFERENCE, Contestant, chosen, versions
+from benchmarks.steps_first import FIRST_STEPS, in_fresh_processes
+from benchmarks.steps_racing import Needs, Result, admitted, race
+from benchmarks.steps_shapes import SHAPES, size
+from benchmarks.steps_training import BATCH, LAYERS, LENGTH, TOKENS, WIDTH, speeds
 from benchmarks.turns import spread
 from experiments.common.records import processor
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -113,14 +113,10 @@ class Array(NamedTuple):
         return self.first + self.read + self.written
 
 
-def arrays(optimizer: Any) -> list[Array] | None:
-    """What moves in a step that is compiled loops from end to end; None: it is none."""
-    if not isinstance(optimizer, RecursiveOptimizer):
-        return None
-    leaves = list(dict.fromkeys(optimizer._leaf_of.values()))
-    if not leaves or any(leaf.native is None or leaf.native[1] is None for leaf in leaves):
-        return None
-    form = form_of(leaves[0], optimizer.learner, optimizer.layout, False)
+def arrays(optimizer: RecursiveOptimizer) -> list[Array]:
+    """What the two loops of a round move, wherever they run: their source is read, not run."""
+    leaf = next(iter(optimizer._leaf_of.values()))
+    form = form_of(leaf, optimizer.learner, optimizer.layout, False)
     code = source(form, optimizer.layout)[0]
     kept = dict(form.parts) | {LAG: form.lag, LOST: form.lost}
     dtypes = {"gradient": form.gradient, "point": form.point} | kept
@@ -141,14 +137,26 @@ def _touched(code: str, loop: str) -> tuple[set[str], set[str]]:
     return set(re.findall(r"s_(\w+)\[i\]", values)), written
 
 
-def moved_bytes(optimizer: Any) -> tuple[int, int]:
-    """How many operators a step calls, and how many bytes it moves."""
+class Moved(NamedTuple):
+    """What moves in a step."""
+
+    operators: int
+    """Calls from Python into torch."""
+    bytes: int
+    arrays: list[Array] | None
+    """How, if loops of our own do it."""
+
+
+def moved(optimizer: Any, parameters: Sequence[torch.Tensor]) -> Moved:
+    """Count one step."""
     with Traffic() as traffic:
         optimizer.step()
-    moved = traffic.bytes
-    for array in arrays(optimizer) or ():
-        moved += array.moved * sum(leaf.size for leaf in dict.fromkeys(optimizer._leaf_of.values()))
-    return traffic.operators, moved
+    entries = sum(p.numel() for p in parameters)
+    if traffic.bytes >= entries or not isinstance(optimizer, RecursiveOptimizer):
+        return Moved(traffic.operators, traffic.bytes, None)
+    loops = arrays(optimizer)  # torch's operators have not even seen the gradients
+    beside = entries * sum(array.moved for array in loops)
+    return Moved(traffic.operators, traffic.bytes + beside, loops)
 
 
 def transient_bytes(optimizer: Any, device: torch.device) -> int:

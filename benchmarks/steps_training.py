@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
-from benchmarks.contestants import COMPILED, Contestant
+from benchmarks.steps_contestants import COMPILED, Contestant
 from benchmarks.turns import in_turns
 
 VOCABULARY, WIDTH, HEADS, LAYERS = 512, 128, 4, 2

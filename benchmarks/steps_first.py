@@ -1,6 +1,6 @@
 """What the first step costs a user: a fresh process, and compiled code that is there or not.
 
-    python -m benchmarks.first "paroli"
+    python -m benchmarks.steps_first "paroli"
 
 prints, for that optimizer on ResNet-18's tensors, the seconds of importing torch, of importing the
 optimizer, of its making and first step together, and of the second and third step, as JSON.
@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-SHAPES = "resnet18"
+LIST = "resnet18"
 COMPILING = ("paroli", "paroli, torch.compile")
 """They keep what they compile."""
 FIRST_STEPS = (*COMPILING, "paroli, fused=False", "Adam, fused", "Adam, foreach")
@@ -48,7 +48,7 @@ def in_fresh_processes(names: Sequence[str], threads: int) -> Iterator[Start]:
 
 def _child(name: str, cache: Path, threads: int) -> dict[str, float]:
     done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.first", name, str(threads)],
+        [sys.executable, "-m", "benchmarks.steps_first", name, str(threads)],
         cwd=ROOT,
         env=os.environ
         | {
@@ -61,7 +61,7 @@ def _child(name: str, cache: Path, threads: int) -> dict[str, float]:
         check=False,
     )
     if done.returncode:
-        raise RuntimeError(f"benchmarks.first {name!r} failed:\n{done.stderr[-2000:]}")
+        raise RuntimeError(f"benchmarks.steps_first {name!r} failed:\n{done.stderr[-2000:]}")
     found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
     return found
 
@@ -73,12 +73,12 @@ def main(name: str, threads: int) -> None:
     torch.set_num_threads(threads)
     from importlib import import_module
 
-    from benchmarks import shapes
-    from benchmarks.contestants import chosen
+    from benchmarks.steps_contestants import chosen
+    from benchmarks.steps_shapes import SHAPES
 
     ((contestant,), _) = chosen([name])
     torch.manual_seed(0)
-    parameters = [torch.nn.Parameter(torch.randn(s).mul_(0.02)) for s in shapes.SHAPES[SHAPES]]
+    parameters = [torch.nn.Parameter(torch.randn(s).mul_(0.02)) for s in SHAPES[LIST]]
     for p in parameters:
         p.grad = torch.randn_like(p)
     times = [time.perf_counter()]

@@ -1,6 +1,6 @@
 """The tables in README.md and docs/performance.md, and the figures, made from the CSV files alone.
 
-python -m benchmarks.pages
+python -m benchmarks.steps_pages
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from benchmarks import tables
-from benchmarks.contestants import COMPILED, EAGER, OURS, REFERENCE
-from benchmarks.racing import COPY
-from benchmarks.shapes import FLAT, LISTS, SHAPES, size
+from benchmarks import steps_tables as tables
+from benchmarks.steps_contestants import COMPILED, EAGER, OURS, REFERENCE
+from benchmarks.steps_racing import COPY
+from benchmarks.steps_shapes import FLAT, LISTS, SHAPES, size
 from experiments.common.drawing import (
     BLACK,
     BLUE,
