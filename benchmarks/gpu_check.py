@@ -14,14 +14,13 @@ interleaved run: medians and quartiles.
 from __future__ import annotations
 
 import argparse
-import csv
 import platform
 import re
 import statistics
 import sys
 import time
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,38 +28,16 @@ import torch
 
 import paroli
 import paroli.native.triton as kernels
-import paroli.torch.triton as glue
+from benchmarks.shapes import SHAPES, Shapes, size
+from benchmarks.turns import in_turns, spread
+from experiments.common.records import processor, write_table
 from paroli.torch import RecursiveOptimizer
+from paroli.torch.native import form_of
 
-Shapes = list[tuple[int, ...]]
-
-RESNET18: Shapes = [
-    (64, 3, 7, 7), (64,), (64,),
-    *[(64, 64, 3, 3), (64,), (64,)] * 4,
-    (128, 64, 3, 3), (128,), (128,), (128, 128, 3, 3), (128,), (128,),
-    (128, 64, 1, 1), (128,), (128,), *[(128, 128, 3, 3), (128,), (128,)] * 2,
-    (256, 128, 3, 3), (256,), (256,), (256, 256, 3, 3), (256,), (256,),
-    (256, 128, 1, 1), (256,), (256,), *[(256, 256, 3, 3), (256,), (256,)] * 2,
-    (512, 256, 3, 3), (512,), (512,), (512, 512, 3, 3), (512,), (512,),
-    (512, 256, 1, 1), (512,), (512,), *[(512, 512, 3, 3), (512,), (512,)] * 2,
-    (1000, 512), (1000,),
-]  # fmt: skip
-GPT2: Shapes = [
-    (50257, 768), (1024, 768),
-    *[
-        (768,), (768,), (768, 2304), (2304,), (768, 768), (768,),
-        (768,), (768,), (768, 3072), (3072,), (3072, 768), (768,),
-    ] * 12,
-    (768,), (768,),
-]  # fmt: skip
-WORKLOADS: dict[str, Shapes] = {
-    "ResNet-18": RESNET18,
-    "GPT-2": GPT2,
-    "1000 of 1000": [(1000,)] * 1000,
-    **{f"flat 1e{k}": [(10**k,)] for k in range(4, 10)},
-}
-SMALL = ("1000 of 1000", "flat 1e4", "flat 1e5")
-"""What a rehearsal times."""
+WORKLOADS = ("resnet18", "gpt2", "1000x1000", "1e4", "1e5", "1e6", "1e7", "1e8", "1e9")
+"""Of `benchmarks.shapes.SHAPES`."""
+REHEARSED = ("1e4", "1e5")
+"""What is timed where there is no GPU."""
 LARGEST_FOR_OPERATORS = 2 * 10**8
 """Entries: torch's operators need as much memory again for what is in between."""
 ODD: Shapes = [(7,), (0,), (33, 5), (1032,), (8, 16), (), (3, 4, 5, 6), (70_001,)]
@@ -188,7 +165,7 @@ def captured_step(device: str) -> float:
         opt = RecursiveOptimizer(params, fused=True)
         set_gradients(params, 0)
         own = [p.grad for p in params]
-        side = torch.cuda.Stream()
+        side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         with torch.cuda.stream(side):
             opt.step()
         torch.cuda.current_stream().wait_stream(side)
@@ -232,7 +209,7 @@ def captured_iteration(device: str) -> float:
             opt.step()
 
         data = [torch.randn(64, 16, generator=torch.Generator().manual_seed(t)) for t in range(20)]
-        side = torch.cuda.Stream()
+        side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         with torch.cuda.stream(side):
             for t in range(3):
                 x.copy_(data[t])
@@ -294,7 +271,7 @@ def with_gradients(shapes: Shapes, device: str) -> list[torch.nn.Parameter]:
 
 def in_a_graph(step: Callable[[], Any]) -> Callable[[], Any]:
     """The same step, replayed."""
-    side = torch.cuda.Stream()
+    side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
     with torch.cuda.stream(side):
         for _ in range(3):
             step()
@@ -307,7 +284,7 @@ def in_a_graph(step: Callable[[], Any]) -> Callable[[], Any]:
 
 def candidates(shapes: Shapes, device: str) -> dict[str, Callable[[], Any]]:
     """What takes turns: one step of each."""
-    size = sum(torch.Size(shape).numel() for shape in shapes)
+    entries = size(shapes)
 
     def ours(fused: bool) -> RecursiveOptimizer:
         return RecursiveOptimizer(with_gradients(shapes, device), fused=fused)
@@ -316,12 +293,12 @@ def candidates(shapes: Shapes, device: str) -> dict[str, Callable[[], Any]]:
         return torch.optim.Adam(with_gradients(shapes, device), fused=True, **how)
 
     found: dict[str, Callable[[], Any]] = {"kernels": ours(True).step, "fused Adam": adam().step}
-    if size <= LARGEST_FOR_OPERATORS:
+    if entries <= LARGEST_FOR_OPERATORS:
         found["operators"] = ours(False).step
     if device == "cuda":
         found["kernels, graph"] = in_a_graph(ours(True).step)
         found["fused Adam, graph"] = in_a_graph(adam(capturable=True).step)
-    source = torch.randn(size, device=device)
+    source = torch.randn(entries, device=device)
     target = torch.empty_like(source)
     found["copy"] = lambda: target.copy_(source)
     return found
@@ -337,17 +314,15 @@ def bytes_moved(name: str) -> int:
     p.grad = torch.ones(2)
     opt = RecursiveOptimizer([p])
     opt.step()
-    numbers = (*opt.layout.numbers, "rounds")
-    state = {k: v.element_size() for k, v in opt.state[p].items() if k not in numbers}
-    learner = sum(size for key, size in state.items() if key in opt.layout.parts)
-    # The first pass reads g and the learner's state; the last all of it, and writes all but g.
-    return (4 + learner) + (4 + 4 + sum(state.values())) + (4 + sum(state.values()))
+    form = form_of(opt._leaf_of[p], opt.learner, opt.layout, scaled=False)
+    traffic = kernels.source(form, opt.layout).traffic
+    return traffic["first"] + traffic["last"]
 
 
 def clock(device: str, step: Callable[[], Any], repeats: int) -> float:
     """Microseconds a step, when the device is kept busy by nothing else."""
     if device == "cuda":
-        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
         torch.cuda.synchronize()
         begin.record()
         for _ in range(repeats):
@@ -368,15 +343,15 @@ def launches(device: str, step: Callable[[], Any]) -> int | str:
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
         step()
         torch.cuda.synchronize()
-    return sum(event.device_type == torch.autograd.DeviceType.CUDA for event in profile.events())
+    return sum(str(event.device_type) == "DeviceType.CUDA" for event in profile.events())
 
 
-def timed(device: str, names: Sequence[str], bursts: int) -> list[dict[str, object]]:
-    """Rows of microseconds a step; the candidates of a workload are interleaved."""
+def timed(device: str, names: Sequence[str], rounds: int) -> list[dict[str, object]]:
+    """Rows of microseconds a step; the candidates of a workload take turns."""
     rows: list[dict[str, object]] = []
     for workload in names:
-        shapes = WORKLOADS[workload]
-        size = sum(torch.Size(shape).numel() for shape in shapes)
+        shapes = SHAPES[workload]
+        entries = size(shapes)
         try:
             steps = candidates(shapes, device)
             first: dict[str, float] = {}
@@ -386,25 +361,25 @@ def timed(device: str, names: Sequence[str], bursts: int) -> list[dict[str, obje
         except torch.cuda.OutOfMemoryError:
             print(f"{workload}: does not fit into this device's memory", file=sys.stderr)
             continue
-        repeats = 50 if size <= 10**7 else 5
-        times: dict[str, list[float]] = {name: [] for name in steps}
-        for _ in range(bursts):
-            for name, step in steps.items():
-                times[name].append(clock(device, step, repeats))
-        adam = statistics.median(times["fused Adam"])
-        graph = statistics.median(times.get("fused Adam, graph", times["fused Adam"]))
-        copied = 8 * size / statistics.median(times["copy"])
+        repeats = 50 if entries <= 10**7 else 5
+        turns = {
+            name: partial(lambda *how: [clock(device, *how)], step, repeats)
+            for name, step in steps.items()
+        }
+        taken = {name: spread(times, 4) for name, times in in_turns(turns, rounds).items()}
+        copied = 8 * entries / taken["copy"][1]
         for name, step in steps.items():
-            low, median, high = statistics.quantiles(times[name], n=4)
+            low, median, high = taken[name]
+            adam = "fused Adam, graph" if name.endswith("graph") else "fused Adam"
             row: dict[str, object] = {
                 "workload": workload,
-                "entries": size,
+                "entries": entries,
                 "what": name,
-                "us_first": f"{first[name]:.0f}",
+                "us_before": f"{first[name]:.0f}",
                 "us_quartile_1": f"{low:.1f}",
                 "us_median": f"{median:.1f}",
                 "us_quartile_3": f"{high:.1f}",
-                "ratio_to_fused_Adam": f"{median / (graph if 'graph' in name else adam):.2f}",
+                "ratio_to_fused_Adam": f"{median / taken[adam][1]:.2f}",
                 "launches": launches(device, step),
                 "bytes_an_entry": "",
                 "bytes_a_second_to_copy": "",
@@ -412,30 +387,28 @@ def timed(device: str, names: Sequence[str], bursts: int) -> list[dict[str, obje
             if name != "operators":
                 moved = bytes_moved(name)
                 row["bytes_an_entry"] = moved
-                row["bytes_a_second_to_copy"] = f"{moved * size / median / copied:.2f}"
+                row["bytes_a_second_to_copy"] = f"{moved * entries / median / copied:.2f}"
             rows.append(row)
             print(", ".join(str(value) for value in row.values()), flush=True)
-        del steps
+        del steps, turns
     return rows
 
 
 def swept(device: str) -> None:
     """Other sizes of a row and numbers of warps, for whoever wants to choose anew."""
-    kept = glue.BLOCK, dict(kernels.WARPS)
+    kept = kernels.BLOCK, dict(kernels.WARPS)
     for block in (512, 1024, 2048, 4096):
         for warps in (2, 4, 8):
-            glue.BLOCK, kernels.WARPS["float32"] = block, warps
+            kernels.BLOCK, kernels.WARPS["float32"] = block, warps
             kernels.kernels.cache_clear()
-            for workload in ("ResNet-18", "flat 1e8"):
-                step = RecursiveOptimizer(
-                    with_gradients(WORKLOADS[workload], device), fused=True
-                ).step
+            for workload in ("resnet18", "1e8"):
+                step = RecursiveOptimizer(with_gradients(SHAPES[workload], device), fused=True).step
                 clock(device, step, 5)
                 times = [clock(device, step, 5) for _ in range(9)]
                 print(
                     f"block {block}, {warps} warps, {workload}: {statistics.median(times):.1f} us"
                 )
-    glue.BLOCK = kept[0]
+    kernels.BLOCK = kept[0]
     kernels.WARPS.update(kept[1])
     kernels.kernels.cache_clear()
 
@@ -443,35 +416,30 @@ def swept(device: str) -> None:
 # Both --------------------------------------------------------------------------------------------
 
 
-def versions(device: str) -> list[str]:
+def head_of(device: str, seed: int) -> dict[str, str]:
     """What the figures were taken on."""
-    lines = [f"device: {torch.cuda.get_device_name() if device == 'cuda' else platform.machine()}"]
-    triton = ""
-    if glue.missing() is None:
-        import triton as compiler
+    versions = f"python {platform.python_version()}, torch {torch.__version__}"
+    if device == "cuda":
+        import triton
 
-        triton = f", triton {compiler.__version__}"
-    lines.append(
-        f"versions: python {platform.python_version()}, torch {torch.__version__}, "
-        f"cuda {torch.version.cuda}{triton}, paroli {paroli.__version__}"
-    )
-    return lines
+        versions += f", cuda {torch.version.cuda}, triton {triton.__version__}"
+    return {
+        "device": torch.cuda.get_device_name() if device == "cuda" else processor(),
+        "versions": f"{versions}, paroli {paroli.__version__}",
+        "seed": str(seed),
+    }
 
 
-def write(path: Path, head: Sequence[str], rows: Sequence[dict[str, object]]) -> None:
+def write(path: Path, head: dict[str, str], rows: Sequence[dict[str, object]]) -> None:
     """A small CSV with what it was taken on at its head."""
-    with path.open("w", newline="", encoding="utf-8") as file:
-        file.writelines(f"# {line}\n" for line in head)
-        writer = csv.DictWriter(file, fieldnames=list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
+    write_table(path, head, list(rows[0]), [list(row.values()) for row in rows])
     print(f"wrote {path}")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Check, measure, write the CSVs; an error at the end if a check has failed."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--quick", action="store_true", help="fewer bursts, and nothing above 1e8")
+    parser.add_argument("--quick", action="store_true", help="fewer rounds, nothing above GPT-2")
     parser.add_argument("--sweep", action="store_true", help="try other sizes of rows; no CSV")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     parser.add_argument("--seed", type=int, default=0)
@@ -486,7 +454,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     args.out.mkdir(parents=True, exist_ok=True)
     name = torch.cuda.get_device_name() if args.device == "cuda" else "rehearsal"
     key = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
-    head = [*versions(args.device), f"seed: {args.seed}"]
+    head = head_of(args.device, args.seed)
     results: list[dict[str, object]] = []
     for check, found, most in checks(args.device):
         try:
@@ -499,15 +467,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         )
         print(f"{'holds' if value <= most else 'FAILS'}: {check}: {value:.3g}", flush=True)
     write(args.out / f"gpu-checks-{key}.csv", head, results)
-    bursts = 5 if args.quick else 21
-    names = [n for n in WORKLOADS if not args.quick or n != "flat 1e9"]
-    names = list(SMALL) if args.device == "cpu" else names
-    here: AbstractContextManager[Any] = (
-        torch.cuda.device(0) if args.device == "cuda" else nullcontext()
-    )
-    with here:
-        rows = timed(args.device, names, bursts)
-    write(args.out / f"gpu-steps-{key}.csv", [*head, f"bursts: {bursts}"], rows)
+    rounds = 5 if args.quick else 21
+    names = [name for name in WORKLOADS if not args.quick or name != "1e9"]
+    rows = timed(args.device, list(REHEARSED) if args.device == "cpu" else names, rounds)
+    write(args.out / f"gpu-steps-{key}.csv", head | {"rounds": str(rounds)}, rows)
     failed = [row["check"] for row in results if not row["holds"]]
     if failed:
         sys.exit(f"{len(failed)} of {len(results)} checks failed")

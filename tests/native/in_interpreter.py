@@ -8,12 +8,25 @@ import pytest
 import torch
 
 import paroli.torch.native as native
-from paroli import ball, box, constrained, descent, diagonal, ons, polynomial, scinol1, scinol2
+from paroli import (
+    ball,
+    box,
+    constrained,
+    descent,
+    diagonal,
+    ons,
+    polynomial,
+    scinol,
+    scinol1,
+    scinol2,
+)
 from paroli.torch import RecursiveOptimizer
 from paroli.torch.triton import KernelLeaf
 from tests.torch.test_golden import GOLDEN, SETTINGS, Trajectory
 
-SHAPES = [(7,), (0,), (33, 5), (1032,), (8, 16), ()]
+SHAPES = [(1032,), (7,), (0,), (33, 5), (4,), (8, 16), ()]
+EVEN_ROWS = 3
+"""Two of the first, and the one of the last but one."""
 ROUNDS = 6
 
 
@@ -62,10 +75,10 @@ def everything(opt: RecursiveOptimizer, params: list[torch.nn.Parameter]) -> lis
 @pytest.mark.parametrize(
     ("dtype", "layout", "settings"),
     [
-        (torch.float32, "plain", {"foreach": False}),
+        (torch.float32, "plain", {"foreach": False, "inner": scinol(cap=None)}),
         (torch.float32, "misaligned", {"weight_decay": 0.1, "maximize": True}),
         (torch.float32, "transposed", {"lr": 0.3}),
-        (torch.float64, "plain", {"momentum": 0.9}),
+        (torch.float64, "plain", {"momentum": 0.9, "inner": scinol(cap=None)}),
         (torch.bfloat16, "plain", {}),
         (torch.bfloat16, "misaligned", {"rounding": "stochastic"}),
         (torch.bfloat16, "plain", {"state_dtype": torch.bfloat16, "average": False}),
@@ -174,6 +187,26 @@ def test_a_scale_and_a_verdict_of_amp() -> None:
         torch.testing.assert_close(a, b, rtol=1e-6, atol=1e-9)
 
 
+class Branching:
+    """Somebody's own average, which asks a tensor."""
+
+    def share(self, xp: Any, t: Any) -> Any:
+        return 1 / t if t < 3 else xp.asarray(0.25)
+
+
+def test_an_average_that_cannot_be_traced() -> None:
+    found = []
+    for fused in (True, False):
+        params = params_of(torch.float32)
+        opt = RecursiveOptimizer(params, fused=fused, average=Branching())
+        for t in range(4):
+            step(params, opt, t)
+        opt.eval()
+        found.append(params)
+    for a, b in zip(*found, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-7)
+
+
 def test_addresses_are_written_only_where_they_have_changed() -> None:
     params = params_of(torch.float32)
     opt = RecursiveOptimizer(params, fused=True)
@@ -201,6 +234,7 @@ def test_rows_that_lie_evenly_come_first_and_all_are_there() -> None:
     places = mine.memory.begins[tensor] + offset
     even = (left % 8 == 0) & (places % 8 == 0)
     assert even[: mine.even_rows].all()
+    assert mine.even_rows == EVEN_ROWS
     assert len(set(places.tolist())) == mine.rows
 
 

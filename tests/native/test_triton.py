@@ -118,3 +118,13 @@ def resources(cubin: Path) -> dict[str, int]:
         [tool, "-res-usage", cubin], capture_output=True, text=True, check=True
     ).stdout
     return {key: int(value) for key, value in re.findall(r"(REG|STACK|LOCAL):(\d+)", said)}
+
+
+def test_the_bytes_that_are_told() -> None:
+    """Of what the page on PyTorch says."""
+    what, layout = form(torch.float32)
+    traffic = made.source(what, layout).traffic
+    page = (ROOT / "docs" / "pytorch.md").read_text(encoding="utf-8")
+    assert f"{traffic['first']} in the first pass" in page
+    assert f"{traffic['last']} in the last" in page
+    assert traffic["first"] + traffic["last"] == 50

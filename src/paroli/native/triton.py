@@ -24,15 +24,16 @@ import sys
 from collections.abc import Mapping, Sequence
 from functools import cache
 from types import ModuleType
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from paroli.core.inplace import Layout
+from paroli.core.averaged import Average
+from paroli.core.inplace import Layout, counted, counts
 from paroli.native.build import written
 from paroli.native.c import INFIX
 from paroli.native.round import Form, Traced, traced
-from paroli.native.trace import Node, UntraceableError, in_order
+from paroli.native.trace import NAMESPACE, Node, UntraceableError, in_order, number, truth
 
 COLUMNS = 4
 """Of the table of tensors: gradient, point, place of the first entry in the state, count."""
@@ -47,6 +48,7 @@ OPTIONS = {"enable_fp_fusion": False}
 """A product that is rounded once less would not cancel its equal."""
 
 TYPES = {"number": "tl.float64", "integer": "tl.int32", "truth": "tl.int1"}
+BYTES = {"bfloat16": 2, "float16": 2, "float32": 4, "float64": 8}
 LATE = ("decay",)
 """Inputs that ``scalars`` does not wait for."""
 
@@ -124,6 +126,10 @@ def pointers(address, offset, TYPE: tl.constexpr, ALIGNED: tl.constexpr, BLOCK: 
 '''
 
 
+Made: TypeAlias = tuple[str, str, tuple[str, ...], int]
+"""A kernel's name, its text, the names of the numbers it takes, its bytes for an entry."""
+
+
 class Source(NamedTuple):
     """A module of kernels as text, and what they take and give."""
 
@@ -138,8 +144,12 @@ class Source(NamedTuple):
     """Of the global numbers, in the order in which ``scalars`` leaves them."""
     uniforms: int
     """How many other numbers it leaves."""
+    block: int
+    """Entries of a row of the table, at most."""
     warps: int
     """How many work on a row."""
+    traffic: Mapping[str, int]
+    """How many bytes each kernel reads and writes for an entry."""
 
 
 class Kernels(NamedTuple):
@@ -211,20 +221,20 @@ def source(form: Form, layout: Layout) -> Source:
         _over_rows("last", form, [squares], results),
     ]
     return Source(
-        "\n\n".join((PRELUDE, *(text for _, text, _ in made))),
+        "\n\n".join((PRELUDE, *(text for _, text, _, _ in made))),
         tuple(form.stored),
-        {name: takes for name, _, takes in made},
+        {name: takes for name, _, takes, _ in made},
         len(round_.sums),
         form.names,
         len(cut.nodes),
+        BLOCK,
         WARPS[form.computed],
+        {name: traffic for name, _, _, traffic in made},
     )
 
 
-def _over_rows(
-    name: str, form: Form, added: Sequence[Node], results: Mapping[str, Node]
-) -> tuple[str, str, tuple[str, ...]]:
-    """A kernel that adds up some nodes over a row, and writes others; its name, text and inputs."""
+def _over_rows(name: str, form: Form, added: Sequence[Node], results: Mapping[str, Node]) -> Made:
+    """A kernel that adds up some nodes over a row, and writes others."""
     arrays = {"gradient": form.gradient, "point": form.point} | form.stored
     wide = f"tl.{form.computed}"
     nodes = in_order([*added, *results.values()])
@@ -269,10 +279,12 @@ def _over_rows(
         "ALIGNED: tl.constexpr", "BLOCK: tl.constexpr",
     ]  # fmt: skip
     anyhow = [f"number_{k}" for k in range(len(numbers))]
-    return name, _kernel(name, taken, body, anyhow, ["start"]), numbers
+    times = {part: (part in read) + (part in results) for part in arrays}
+    traffic = sum(BYTES[arrays[part]] * count for part, count in times.items())
+    return name, _kernel(name, taken, body, anyhow, ["start"]), numbers, traffic
 
 
-def _scalars(round_: Traced, uniforms: Sequence[Node]) -> tuple[str, str, tuple[str, ...]]:
+def _scalars(round_: Traced, uniforms: Sequence[Node]) -> Made:
     """The kernel of what is the same for all entries."""
     new = list(round_.numbers.values())
     nodes = in_order([*uniforms, *new])
@@ -288,7 +300,7 @@ def _scalars(round_: Traced, uniforms: Sequence[Node]) -> tuple[str, str, tuple[
         ),
     ]
     taken = [f"number_{k}" for k in range(len(takes))]
-    return "scalars", _kernel("scalars", ["uniforms", "numbers", *taken], body, taken, []), takes
+    return "scalars", _kernel("scalars", ["uniforms", "numbers", *taken], body, taken, []), takes, 0
 
 
 def _kernel(
@@ -377,6 +389,48 @@ def literal(node: Node) -> str:
     value = float(np.float32(value)) if kind == "tl.float32" else float(value)
     text = repr(value) if np.isfinite(value) else f'float("{value}")'
     return f"tl.full((), {text}, {kind})"
+
+
+class Scalar(NamedTuple):
+    """A kernel of a single program: some numbers from others."""
+
+    kernel: Any
+    takes: tuple[str, ...]
+    """Names of the numbers that it takes, after the places of what it leaves."""
+
+
+def scalar(results: Sequence[Node]) -> Scalar:
+    """What makes such results, each a number, an integer or a truth."""
+    nodes = in_order(results)
+    takes = tuple(sorted(str(node.label) for node in nodes if node.op == "input"))
+    lines, names = _straight(nodes, {n: f"tl.load(number_{k})" for k, n in enumerate(takes)})
+    stores = [f"tl.store(result_{k}, {names[id(node)]})" for k, node in enumerate(results)]
+    places = [f"result_{k}" for k in range(len(results))]
+    numbers = [f"number_{k}" for k in range(len(takes))]
+    taken = [*places, *numbers]
+    text = _kernel("scalar", taken, [*lines, *stores], taken, [])
+    return Scalar(loaded(f"{PRELUDE}\n\n{text}").scalar, takes)
+
+
+@cache
+def counts_kernel(sums: int, called_off: bool) -> Scalar:
+    """`paroli.core.inplace.counts` of so many sums; it leaves ``finite``."""
+    numbers = [number(f"sum_{k}") for k in range(sums)]
+    return scalar([counts(NAMESPACE, numbers, number("found_inf") if called_off else None)])
+
+
+@cache
+def counted_kernel(average: Average | None) -> Scalar | None:
+    """`paroli.core.inplace.counted`; it leaves the number of rounds, a seed and a share, if any.
+
+    None: somebody's own kind of average cannot be traced.
+    """
+    try:
+        t, count = counted(NAMESPACE, number("t"), average, truth("finite"))
+    except TypeError:
+        return None
+    shares = [] if count.share is None else [count.share]
+    return scalar([t, count.seed, *shares])
 
 
 @cache

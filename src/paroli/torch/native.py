@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, lru_cache
 from typing import Any, Protocol
@@ -16,18 +16,21 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 
+from paroli.core import inplace
+from paroli.core.averaged import Average
 from paroli.core.inplace import Count
 from paroli.core.learner import Learner
 from paroli.native.build import NoCompilerError, load
 from paroli.native.round import Form
 from paroli.native.step import COLUMNS, NEAR_BOUND, STORED, Loops, loops
 from paroli.native.triton import kernels
+from paroli.torch import triton
 from paroli.torch.layout import Layout
 from paroli.torch.leaves import LAG, LOST, Leaf, local
 from paroli.torch.memory import Memory, is_dense
 from paroli.torch.rows import Rows
+from paroli.torch.space import NAMESPACE
 from paroli.torch.triton import KernelLeaf
-from paroli.torch.triton import missing as no_triton
 
 ROW = 1 << 15
 """Entries of a row of the table, at most: what one processor does at a time."""
@@ -56,6 +59,33 @@ class Compiled(Protocol):
 
     def finish(self, decay: torch.Tensor | None) -> tuple[Any, dict[str, torch.Tensor]]:
         """Change everything; the sum of squares of the increments, and the new global numbers."""
+
+
+def weighed(parts: Sequence[tuple[Any, float]]) -> Any:
+    """The sum of parts by their weights, in as few operations as that takes."""
+    first, *others = [part if weight == 1 else weight * part for part, weight in parts]
+    for other in others:
+        first = first + other
+    return first
+
+
+def counts(
+    leaves: Iterable[Compiled], sums: Sequence[torch.Tensor], found_inf: torch.Tensor | None
+) -> torch.Tensor:
+    """`paroli.core.inplace.counts`: on a GPU in one launch, where it steps leaves by kernels."""
+    if any(isinstance(leaf, KernelLeaf) for leaf in leaves):
+        return triton.counts(sums, found_inf)
+    finite: torch.Tensor = inplace.counts(NAMESPACE, sums, found_inf)
+    return finite
+
+
+def counted(
+    leaves: Iterable[Compiled], t: torch.Tensor, average: Average | None, finite: torch.Tensor
+) -> tuple[torch.Tensor, Count]:
+    """`paroli.core.inplace.counted`, likewise."""
+    if any(isinstance(leaf, KernelLeaf) for leaf in leaves):
+        return triton.counted(t, average, finite)
+    return inplace.counted(NAMESPACE, t, average, finite)
 
 
 class NativeLeaf:
@@ -264,7 +294,7 @@ def no_compiler() -> str | None:
     return None
 
 
-MISSING = {"cpu": no_compiler, "cuda": no_triton}
+MISSING = {"cpu": no_compiler, "cuda": triton.missing}
 
 
 def _threads() -> ThreadPoolExecutor:

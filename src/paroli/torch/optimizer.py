@@ -16,8 +16,6 @@ from paroli.core.inplace import (
     Keeping,
     Place,
     brought_up,
-    counted,
-    counts,
     decay_share,
     increments,
     root_mean_square,
@@ -31,7 +29,15 @@ from paroli.core.rescaled import rescaled
 from paroli.core.scinol import scinol
 from paroli.torch.layout import Layout
 from paroli.torch.leaves import HALF_PRECISION, LAG, LOST, Leaf, at_least, like, local, split_over
-from paroli.torch.native import ON_ITS_OWN, Compiled, compiled_leaf, why_not
+from paroli.torch.native import (
+    ON_ITS_OWN,
+    Compiled,
+    compiled_leaf,
+    counted,
+    counts,
+    weighed,
+    why_not,
+)
 from paroli.torch.rows import CLOCK, SINCE, Rows, touched
 from paroli.torch.space import NAMESPACE, DTensor, TorchSpace
 
@@ -115,8 +121,9 @@ class RecursiveOptimizer(Optimizer):
         foreach: keep the tensors of a group end to end and step them together, which is quicker
             than one by one and the same up to the order of sums; None: wherever it is possible.
         fused: step in loops that are compiled for this processor from the very same formulas,
-            instead of torch's operators; None: on the CPU, wherever there is a C compiler; True:
-            with an error where that is not possible; False: never.
+            instead of torch's operators, or in kernels for this GPU (Triton); None: on the CPU,
+            wherever there is a C compiler; True: wherever the parameters are, with an error where
+            that is not possible; False: never.
         capturable: nothing has to be asked for: once its state is made, a step can be captured in a
             CUDA graph.  (Torch looks for the setting.)
         on_nonfinite: a gradient with NaN or inf: "skip" the step, for all parameters, without
@@ -226,7 +233,8 @@ class RecursiveOptimizer(Optimizer):
             )
         self._on_demand: dict[torch.Tensor, None] = {}
         self._leaf_of: dict[torch.Tensor, Leaf] = {}
-        self._strides: dict[int, torch.Tensor] = {}
+        self._strides: dict[int, tuple[Any, float, Any]] = {}
+        """Sum of squares of the last increments, how many they are, and lr; by group."""
         super().__init__(params, defaults)
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
@@ -262,7 +270,7 @@ class RecursiveOptimizer(Optimizer):
         if begun:
             finite = self._finite(begun)
             for unit, one in zip(units, rounds, strict=True):
-                count = self._count(unit, finite)
+                count = self._count(unit, one, finite)
                 if count is not None:
                     stakes = None if one is None else self._end(one, count)
                     self._move_averages_of_the_rest(unit, count)
@@ -349,22 +357,22 @@ class RecursiveOptimizer(Optimizer):
         if not natives:
             return ()
         known = {name: numbers[name] for name in self.layout.numbers}
-        parts = [weight * native.begin(known, scale) for native, weight in natives.items()]
-        return tuple(torch.as_tensor(sum(parts)).unbind())
+        parts = [(native.begin(known, scale), weight) for native, weight in natives.items()]
+        return tuple(torch.as_tensor(weighed(parts)).unbind())
 
     def _nested(self, numbers: dict[str, torch.Tensor], leaves: Sequence[Leaf]) -> State:
         parts = [{key: leaf.read(key) for key in self.layout.parts} for leaf in leaves]
         scalars = {key: numbers[key].reshape(()) for key in self.layout.numbers}
         return self.layout.nested(scalars, parts)
 
-    def _count(self, unit: Unit, finite: torch.Tensor) -> Count | None:
+    def _count(self, unit: Unit, begun: Round | None, finite: torch.Tensor) -> Count | None:
         """What the round has to say to all parameters of a unit; None: it has never stepped."""
         some = next((p for p, _ in unit if self.state.get(p)), None)
         if some is None:
             return None
         rounds = self.state[some][ROUNDS]
-        space = TorchSpace(rounds.device)
-        t, count = counted(space.xp, rounds.reshape(()), self.average, finite.to(rounds.device))
+        natives = () if begun is None else tuple(begun.natives)
+        t, count = counted(natives, rounds.reshape(()), self.average, finite.to(rounds.device))
         rounds.copy_(t.reshape(1))
         return count
 
@@ -424,14 +432,14 @@ class RecursiveOptimizer(Optimizer):
     ) -> dict[str, torch.Tensor]:
         """Change what is stepped by compiled code; the new global numbers."""
         numbers: dict[str, torch.Tensor] = {}
-        squares: dict[int, Any] = {}
+        squares: dict[int, list[tuple[Any, float]]] = {}
         for native, weight in begun.natives.items():
             group = native.leaf.group
             found, numbers = native.finish(decays.get(id(group)))
-            squares[id(group)] = squares.get(id(group), 0.0) + weight * found
+            squares.setdefault(id(group), []).append((found, weight))
         for k, group in enumerate(self.param_groups):
             if id(group) in squares and id(group) not in decays:
-                self._note_stride(begun, k, squares[id(group)])
+                self._note_stride(begun, k, weighed(squares[id(group)]))
         return numbers
 
     def _finite(self, rounds: list[Round]) -> torch.Tensor:
@@ -440,9 +448,8 @@ class RecursiveOptimizer(Optimizer):
         device = numbers[0].device
         found_inf = getattr(self, "found_inf", None)
         called_off = None if found_inf is None else found_inf.to(device).reshape(())
-        finite: torch.Tensor = counts(
-            NAMESPACE, [number.to(device) for number in numbers], called_off
-        )
+        natives = [native for begun in rounds for native in begun.natives]
+        finite = counts(natives, [number.to(device) for number in numbers], called_off)
         if self.process_group is not None and self.wealth == "tensor":  # all other sums crossed
             everywhere = TorchSpace(finite.device, group=self.process_group)
             finite = everywhere.total((~finite).to(everywhere.scalar))[0] == 0
@@ -515,8 +522,8 @@ class RecursiveOptimizer(Optimizer):
                 part = space.of_some(here, ())
                 squares = squares + part.dot(mine, mine)
             if natives and decays:
-                squares = squares + sum(
-                    begun.natives[native] * native.squares() for native in natives
+                squares = squares + weighed(
+                    [(native.squares(), begun.natives[native]) for native in natives]
                 )
             if not (natives and not decays):  # else the last loop will know
                 self._note_stride(begun, k, squares)
@@ -548,8 +555,9 @@ class RecursiveOptimizer(Optimizer):
     def _note_stride(self, begun: Round, k: int, squares: Any) -> None:
         """Remember how far this step went, for `diagnostics`."""
         group = self.param_groups[k]
-        size = begun.space.number(self._size(begun, group), None)
-        self._strides[k] = root_mean_square(NAMESPACE, squares, size) * group["lr"]
+        lr = group["lr"]
+        lr = lr.clone() if isinstance(lr, torch.Tensor) else lr  # schedules write to it
+        self._strides[k] = squares, self._size(begun, group), lr
 
     # Rows on demand -------------------------------------------------------------------------
 
@@ -904,7 +912,10 @@ class RecursiveOptimizer(Optimizer):
                     found[f"bet/{k}"] = float(
                         root_mean_square(NAMESPACE, here.dot(mine, mine), size)
                     )
-        found |= {f"step/{k}": float(stride) for k, stride in sorted(self._strides.items())}
+        here = TorchSpace(torch.device("cpu"))
+        for k, (squares, size, lr) in sorted(self._strides.items()):
+            known = here.number(float(squares), None), here.number(size, None)
+            found[f"step/{k}"] = float(root_mean_square(NAMESPACE, *known)) * float(lr)
         return found
 
     # Checkpoints ----------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from typing import Any
@@ -10,17 +10,21 @@ from typing import Any
 import numpy as np
 import torch
 
+from paroli.core import inplace
+from paroli.core.averaged import Average
 from paroli.core.inplace import Count
 from paroli.native.triton import (
     ALIGNED_BYTES,
     ALIGNED_ENTRIES,
-    BLOCK,
     COLUMNS,
     OPTIONS,
     Kernels,
+    counted_kernel,
+    counts_kernel,
 )
 from paroli.torch.leaves import Leaf
 from paroli.torch.memory import Memory
+from paroli.torch.space import NAMESPACE
 
 
 class KernelLeaf:
@@ -42,7 +46,7 @@ class KernelLeaf:
         self.size = memory.size
         self.device = memory.device
         self.arrays = [leaf.storage[name] for name in code.source.arrays]
-        tensor, offset = memory.rows(BLOCK)
+        tensor, offset = memory.rows(code.source.block)
         even = (memory.counts | memory.begins) % ALIGNED_ENTRIES == 0
         order = np.argsort(~even[tensor], kind="stable")
         self.even_rows = int(even[tensor].sum())
@@ -90,7 +94,7 @@ class KernelLeaf:
         if count.share is not None:
             self.known["share"] = count.share
         taken = [self.known[name] for name in self.code.source.takes["scalars"]]
-        with self._here():
+        with _on(self.device):
             kernel = self.code.module.scalars
             kernel[(1,)](self.uniforms, self.numbers, *taken, num_warps=1, **OPTIONS)
 
@@ -113,7 +117,7 @@ class KernelLeaf:
         """Launch a kernel over all rows: those that lie evenly, and the others."""
         numbers = [self.known[key] for key in self.code.source.takes[name]]
         even = self.even_rows if self.aligned else 0
-        with self._here():
+        with _on(self.device):
             for start, rows, aligned in ((0, even, True), (even, self.rows - even, False)):
                 if rows:
                     getattr(self.code.module, name)[(rows,)](
@@ -126,7 +130,7 @@ class KernelLeaf:
                         *self.arrays,
                         *numbers,
                         ALIGNED=aligned,
-                        BLOCK=BLOCK,
+                        BLOCK=self.code.source.block,
                         num_warps=self.code.source.warps,
                         **OPTIONS,
                     )
@@ -181,11 +185,40 @@ class KernelLeaf:
             self.constants = {value: torch.full((), value, dtype=torch.float64, device=self.device)}
         return self.constants[value]
 
-    def _here(self) -> AbstractContextManager[Any]:
-        """Kernels are launched on the current device."""
-        if self.device.type != "cuda":  # interpreted
-            return nullcontext()
-        return torch.cuda.device(self.device)
+
+def counts(sums: Sequence[torch.Tensor], found_inf: torch.Tensor | None) -> torch.Tensor:
+    """`paroli.core.inplace.counts` in one launch."""
+    code = counts_kernel(len(sums), found_inf is not None)
+    known = {f"sum_{k}": number for k, number in enumerate(sums)}
+    if found_inf is not None:
+        known["found_inf"] = found_inf
+    finite = torch.empty((), dtype=torch.bool, device=sums[0].device)
+    with _on(finite.device):
+        code.kernel[(1,)](finite, *(known[name] for name in code.takes), num_warps=1, **OPTIONS)
+    return finite
+
+
+def counted(
+    t: torch.Tensor, average: Average | None, finite: torch.Tensor
+) -> tuple[torch.Tensor, Count]:
+    """`paroli.core.inplace.counted` in one launch, if it can be."""
+    code = counted_kernel(average) if isinstance(average, Hashable) else None
+    if code is None:
+        return inplace.counted(NAMESPACE, t, average, finite)
+    known = {"t": t, "finite": finite}
+    seed = torch.empty((), dtype=torch.int32, device=t.device)
+    new, share = torch.empty_like(t), None if average is None else torch.empty_like(t)
+    results = [new, seed] if share is None else [new, seed, share]
+    with _on(t.device):
+        code.kernel[(1,)](*results, *(known[n] for n in code.takes), num_warps=1, **OPTIONS)
+    return new, Count(finite, share, seed)
+
+
+def _on(device: torch.device) -> AbstractContextManager[Any]:
+    """Kernels are launched on the current device."""
+    if device.type != "cuda":  # interpreted
+        return nullcontext()
+    return torch.cuda.device(device)
 
 
 @cache
