@@ -28,14 +28,14 @@ import torch
 
 import paroli
 import paroli.native.triton as kernels
-from benchmarks.shapes import SHAPES, Shapes, size
+from benchmarks.steps_shapes import SHAPES, Shapes, size
 from benchmarks.turns import in_turns, spread
 from experiments.common.records import processor, write_table
 from paroli.torch import RecursiveOptimizer
 from paroli.torch.native import form_of
 
 WORKLOADS = ("resnet18", "gpt2", "1000x1000", "1e4", "1e5", "1e6", "1e7", "1e8", "1e9")
-"""Of `benchmarks.shapes.SHAPES`."""
+"""Of `benchmarks.steps_shapes.SHAPES`."""
 REHEARSED = ("1e4", "1e5")
 """What is timed where there is no GPU."""
 LARGEST_FOR_OPERATORS = 2 * 10**8
