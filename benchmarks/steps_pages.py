@@ -61,7 +61,9 @@ def draw(results: Path = HERE / "results", root: Path = HERE.parent) -> list[Pat
     for device in tables.DEVICES:
         if found := tables.read(results, device, tables.STEPS):
             head, rows = found
-            pictures.append(save(_figure(rows, head["device"]), results / f"steps-{device}.png"))
+            if any(row["shape"] in FLAT for row in rows):
+                picture = results / f"steps-{device}.png"
+                pictures.append(save(_figure(rows, head["device"]), picture))
             training = tables.read(results, device, tables.TRAINING)
             about = [f"{head['device']}, threads: {head['threads']}; {head['versions']}.", ""]
             short += [*_short(head, rows, training[1] if training else []), ""]

@@ -170,6 +170,7 @@ def race(
 
     Returns also who had to leave, because a few steps would have taken most of the time.
     """
+    begin = time.monotonic()
     torch.manual_seed(seed)
     stopwatch = stopwatch_of(device)
     # What layers are initialised with: DoG and Mechanic look at the start.
@@ -199,7 +200,7 @@ def race(
     gc.collect()
     gc.disable()  # a collection would hit whoever is at work
     try:
-        times = in_turns(turns, rounds, seconds)
+        times = in_turns(turns, rounds, seconds - (time.monotonic() - begin))
     finally:
         gc.enable()
     found = {COPY: Result(times[COPY], moved_bytes=COPY_MOVES * size(shapes))}

@@ -122,6 +122,17 @@ def test_the_committed_pages_are_of_the_committed_tables(tmp_path: Path) -> None
             assert (RESULTS / picture.name).stat().st_size <= MOST_BYTES_OF_A_PICTURE
 
 
+def test_without_a_single_tensor_there_is_no_figure(out: Path, tmp_path: Path) -> None:
+    folder = copy_of_pages(tmp_path)
+    head, rows = table(out, tables.STEPS)
+    values = [["gpt2", *list(row.values())[1:]] for row in rows]
+    (folder / "results").mkdir()
+    tables.write(folder / "results", "cpu", tables.STEPS, head, values)
+    drawn = pages.draw(folder / "results", folder)
+    assert drawn == [folder / name for name in PAGES]
+    assert "GPT-2, 148 tensors" in (folder / "README.md").read_text("utf-8")
+
+
 def test_a_page_without_the_place_for_a_table_is_an_error(out: Path, tmp_path: Path) -> None:
     folder = copy_of_pages(tmp_path)
     (folder / "README.md").write_text("# nothing", "utf-8")
