@@ -1,0 +1,1 @@
+"""Every experiment, and the report."""

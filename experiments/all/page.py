@@ -1,0 +1,100 @@
+"""The report: one page of HTML that needs no other file, and one of Markdown."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+from string import Template
+
+from ..common.report import Section, markdown_table
+
+TITLE = "The paper's experiments, reproduced"
+LEAD = (
+    "Every figure of 'Matrix-Free Preconditioning in Online Learning' (Cutkosky and Sarlos, ICML "
+    "2019): what it claims, in our words, what was run, and whether it holds. Verdicts are "
+    "computed from the tables of the runs."
+)
+TEMPLATE = Path(__file__).with_name("page.html")
+
+
+def html(sections: Sequence[Section]) -> str:
+    """The page, its pictures within."""
+    template = Template(TEMPLATE.read_text(encoding="utf-8"))
+    summary = _html_table(
+        ("experiment", "claim", "verdict"),
+        [
+            (_link(section), escape(finding.claim), _badge(finding.verdict))
+            for section in sections
+            for finding in section.findings
+        ],
+    )
+    body = "\n".join(_html_section(section) for section in sections)
+    return template.substitute(title=TITLE, lead=escape(LEAD), summary=summary, sections=body)
+
+
+def _link(section: Section) -> str:
+    return f'<a href="#{section.name}">{escape(section.title)}</a>'
+
+
+def _badge(verdict: str) -> str:
+    return f'<span class="badge {verdict.split()[0]}-{len(verdict.split())}">{verdict}</span>'
+
+
+def _html_section(section: Section) -> str:
+    parts = [
+        f'<section id="{section.name}"><h2>{escape(section.title)}</h2>',
+        f'<p class="claim">{escape(section.claim)}</p>',
+    ]
+    for picture in section.pictures:
+        encoded = base64.b64encode(picture.read_bytes()).decode("ascii")
+        title = escape(section.title, quote=True)
+        parts.append(f'<img alt="{title}" src="data:image/png;base64,{encoded}">')
+    parts += [
+        f"<p>{_badge(f.verdict)} <b>{escape(f.claim)}.</b> {escape(f.measured)}.</p>"
+        for f in section.findings
+    ]
+    if section.rows:
+        cells = [tuple(map(escape, row)) for row in section.rows]
+        table = _html_table(tuple(map(escape, section.heads)), cells)
+        parts.append(f"<details><summary>The numbers</summary>{table}</details>")
+    different = "".join(f"<li>{escape(text)}</li>" for text in section.deviations)
+    parts += [
+        f"<details><summary>What is done otherwise</summary><ul>{different}</ul></details>",
+        f"<p class='made'><code>{escape(section.command)}</code><br>{escape(section.made_by)}</p>",
+        "</section>",
+    ]
+    return "\n".join(parts)
+
+
+def _html_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Cells are HTML already."""
+    lines = ["<table><tr>", *(f"<th>{head}</th>" for head in heads), "</tr>"]
+    for row in rows:
+        lines += ["<tr>", *(f"<td>{cell}</td>" for cell in row), "</tr>"]
+    return "".join([*lines, "</table>"])
+
+
+def markdown(sections: Sequence[Section], home: Path) -> str:
+    """The page for the documentation, which lies in the folder ``home`` and links the pictures."""
+    lines = [f"# {TITLE}", "", LEAD, "", "Written by `paroli reproduce all`.", ""]
+    heads = ("experiment", "claim", "verdict", "command")
+    summary = [
+        (section.title, finding.claim, finding.verdict, f"`{section.command}`")
+        for section in sections
+        for finding in section.findings
+    ]
+    lines += markdown_table(heads, summary)
+    for section in sections:
+        lines += ["", f"## {section.title}", "", f"**The claim.** {section.claim}", ""]
+        for picture in section.pictures:
+            relative = picture.resolve().relative_to(home.resolve().parent)
+            lines += [f"![{section.title}](../{relative.as_posix()})", ""]
+        lines += [f"- **{f.verdict}**: {f.claim}. {f.measured}." for f in section.findings]
+        if section.rows:
+            lines += ["", *markdown_table(section.heads, section.rows)]
+        lines += ["", "What is done otherwise:", ""]
+        lines += [f"- {text}" for text in section.deviations]
+        lines += ["", f"Made by `{section.command}`: {section.made_by}"]
+    return "\n".join(lines) + "\n"

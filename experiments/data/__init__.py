@@ -1,0 +1,1 @@
+"""The data sets: read from the user's copy, or fetched from their homes and checked."""

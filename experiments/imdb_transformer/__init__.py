@@ -1,0 +1,1 @@
+"""IMDB with a transformer."""

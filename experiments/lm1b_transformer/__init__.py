@@ -1,0 +1,1 @@
+"""LM1B (two slices) with a transformer."""

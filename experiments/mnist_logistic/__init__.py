@@ -1,0 +1,1 @@
+"""MNIST with logistic regression."""

@@ -1,0 +1,1 @@
+"""MNIST with a fully connected network."""

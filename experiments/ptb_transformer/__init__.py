@@ -1,0 +1,1 @@
+"""Penn Treebank with a transformer."""

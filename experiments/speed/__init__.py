@@ -1,0 +1,1 @@
+"""Iterations per second of whole training."""

@@ -1,0 +1,38 @@
+"""The figure: a panel a task, as the paper has it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from matplotlib.figure import Figure
+
+from ..common.drawing import BLACK, BLUE, GREEN, GREY, SKY, VERMILLION, save
+from .race import RACERS
+from .tables import read
+
+PICTURE = "figure.png"
+COLOURS = dict(
+    zip((racer.key for racer in RACERS), (BLACK, GREY, GREEN, VERMILLION, BLUE, SKY), strict=True)
+)
+
+
+def draw(folder: Path) -> Path:
+    """Draw the table in the folder."""
+    speeds = read(folder)
+    rows = -(-len(speeds) // 2)
+    figure = Figure(figsize=(11.2, 1.9 * rows + 0.6), layout="constrained")
+    figure.suptitle("Iterations per second of whole training (median over rounds)")
+    panels = figure.subplots(rows, 2, squeeze=False).flat
+    for panel, (task, of_task) in zip(panels, speeds.items(), strict=False):
+        panel.set_title(task, fontsize="medium")
+        labels = [racer.label for racer in RACERS]
+        bars = panel.barh(
+            labels,
+            [of_task[racer.key] for racer in RACERS],
+            color=[COLOURS[racer.key] for racer in RACERS],
+        )
+        panel.bar_label(bars, fmt="%.3g", padding=3, fontsize="small")
+        panel.invert_yaxis()
+        panel.margins(x=0.12)
+        panel.tick_params(labelsize="small")
+    return save(figure, folder / PICTURE)

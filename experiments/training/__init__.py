@@ -1,0 +1,1 @@
+"""The deep-learning experiments' harness: networks, batches, a loop, tables, figures, verdicts."""

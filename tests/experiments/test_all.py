@@ -1,0 +1,243 @@
+"""Every experiment end to end, on made-up data: tables, pictures, the report, the command line."""
+
+import re
+import socket
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+pytest.importorskip("torch")
+
+from experiments.all import page
+from experiments.all import run as everything
+from experiments.common.records import read_table
+from experiments.common.report import (
+    NOT,
+    NOT_RUN,
+    OTHER_SCALE,
+    PARTLY,
+    REPRODUCED,
+    Finding,
+    Section,
+)
+from experiments.speed import race, tables
+from experiments.training.experiment import SIZES
+from experiments.training.loop import Look
+from paroli import cli
+
+EXPERIMENTS = [module.EXPERIMENT for module in everything.NETWORKS]
+NAMES = ["synthetic", *(experiment.name for experiment in EXPERIMENTS), "speed"]
+
+
+def no_network(*_: object, **__: object) -> NoReturn:
+    raise OSError("the network was touched")
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("results")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PAROLI_RESULTS", str(folder))
+        patch.delenv("PAROLI_DATA", raising=False)
+        patch.setattr(socket.socket, "connect", no_network)
+        arguments = ["--size", "smoke", "--jobs", "2", "--device", "cpu"]
+        assert cli.main(["reproduce", "all", *arguments]) == 0
+    return folder
+
+
+def test_every_run_has_its_table(results: Path) -> None:
+    for experiment in EXPERIMENTS:
+        size = experiment.sizes["smoke"]
+        folder = results / experiment.name.replace("-", "_") / "smoke"
+        assert not (folder / "unfinished").exists() or not any((folder / "unfinished").iterdir())
+        assert len(size.runs("cpu")) == 2 * 7
+        for run in size.runs("cpu"):
+            path = folder / "runs" / f"{run.contestant.key}-seed{run.seed}.csv"
+            head, rows = read_table(path)
+            assert head["contestant"] == run.contestant.key
+            assert head["seed"] == str(run.seed)
+            assert [int(row["step"]) for row in rows] == size.setting.marks()
+            assert list(rows[0]) == list(Look._fields)
+            assert all(0 < float(row["test_loss"]) < 1e4 for row in rows)
+            assert all(0 <= float(row["test_accuracy"]) <= 1 for row in rows)
+            assert float(rows[-1]["seconds"]) > 0
+
+
+def test_files_are_small(results: Path) -> None:
+    for path in results.glob("**/*.*"):
+        assert path.stat().st_size < (2_000_000 if path.suffix == ".html" else 200_000), path
+    assert len(list(results.glob("*/smoke/figure.png"))) == 7
+
+
+def test_the_report_is_one_file_with_every_figure(results: Path) -> None:
+    text = (results / "all" / "smoke" / "report.html").read_text("utf-8")
+    assert text.count("<section id=") == len(NAMES)
+    for name in NAMES:
+        assert f'<section id="{name}">' in text
+    assert text.count('src="data:image/png;base64,') == len(NAMES)
+    assert not re.search(r'(src|href)="(?!data:|#)', text)
+    assert "$" not in re.sub(r"base64,[^\"]*", "", text)
+    # Nothing on made-up data is called reproduced.
+    assert "badge reproduced" not in text
+    assert text.count("badge not-5") >= 2 * len(NAMES)
+
+
+def test_the_same_again_runs_nothing_and_draws_the_same(
+    results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PAROLI_RESULTS", str(results))
+    folder = results / "mnist_logistic" / "smoke"
+    before = {path: path.read_bytes() for path in folder.glob("**/*.*")}
+    assert len(before) == 14 + 1
+    missing = folder / "runs" / "adam-0.001-seed1.csv"
+    missing.unlink()
+    arguments = ["reproduce", "mnist-logistic", "--size", "smoke", "--jobs", "1"]
+    assert cli.main([*arguments, "--device", "cpu"]) == 0
+    printed = capsys.readouterr().out
+    assert "13 runs have their tables already" in printed
+    assert "other versions" not in printed
+    again = read_table(missing)[1]
+    lines = before[missing].decode().splitlines()
+    expected = [line.split(",") for line in lines if not line.startswith("#")][1:]
+    seconds = Look._fields.index("seconds")
+    for row, cells in zip(again, expected, strict=True):
+        cells[seconds] = row["seconds"]  # the only thing that may differ
+        assert list(row.values()) == cells
+    assert cli.main([*arguments, "--redraw"]) == 0
+    kept = {path: content for path, content in before.items() if path != missing}
+    assert {path: path.read_bytes() for path in kept} == kept
+
+
+def test_the_report_alone(
+    results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PAROLI_RESULTS", str(results))
+    assert cli.main(["reproduce", "all", "--size", "smoke", "--report"]) == 0
+    assert str(results / "all" / "smoke" / "report.html") in capsys.readouterr().out
+    # At full size nothing was run.
+    sections = everything.gather("full")
+    assert [section.name for section in sections] == NAMES
+    assert {f.verdict for section in sections for f in section.findings} == {NOT_RUN}
+
+
+def test_without_tables_and_without_data(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PAROLI_DATA", str(tmp_path))
+    monkeypatch.setenv("PAROLI_RESULTS", str(tmp_path / "results"))
+    for name in ("mnist-mlp", "speed"):
+        assert cli.main(["reproduce", name, "--quick", "--redraw"]) == 1
+        assert "in" in capsys.readouterr().err
+    for experiment in EXPERIMENTS:
+        assert cli.main(["reproduce", experiment.name, "--quick", "--device", "cpu"]) == 1
+        assert re.search(r"has no \w+/.* put there what http", capsys.readouterr().err)
+
+
+def test_a_missing_device_is_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    arguments = ["reproduce", "mnist-mlp", "--size", "smoke", "--out", str(tmp_path)]
+    import torch
+
+    if not torch.cuda.is_available():
+        assert cli.main([*arguments, "--device", "cuda"]) == 1
+        assert "--device cuda: torch finds no such device" in capsys.readouterr().err
+
+
+def test_names_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["reproduce", "--list"]) == 0
+    listed = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
+    assert {"all", *NAMES} <= set(listed)
+    with pytest.raises(SystemExit):
+        cli.main(["reproduce", "mnist-mlp", "--help"])
+    assert "--quick" in capsys.readouterr().out
+
+
+def test_every_experiment_has_every_size() -> None:
+    for experiment in EXPERIMENTS:
+        assert tuple(experiment.sizes) == SIZES
+        full = experiment.sizes["full"]
+        assert full.seeds >= 3
+        assert {c.key for c in full.contestants()} >= {"adam-0.0001", "adam-0.01", "adagrad-0.1"}
+        assert not any(size.setting.source.made_up for size in list(experiment.sizes.values())[:3])
+
+
+# The pages -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def section(tmp_path: Path) -> Section:
+    picture = tmp_path / "experiments" / "a" / "results" / "figure.png"
+    picture.parent.mkdir(parents=True)
+    picture.write_bytes(b"picture")
+    return Section(
+        name="a-b",
+        title="A & B",
+        claim="a < b",
+        command="paroli reproduce a-b",
+        findings=[Finding("first", "1 < 2", REPRODUCED), Finding("second", "3", OTHER_SCALE)],
+        pictures=[picture],
+        heads=("who", "what"),
+        rows=[("we", "<b>")],
+        made_by="a device",
+        deviations=("none & nothing",),
+    )
+
+
+def test_html(section: Section) -> None:
+    text = page.html([section])
+    assert '<section id="a-b"><h2>A &amp; B</h2>' in text
+    assert '<p class="claim">a &lt; b</p>' in text
+    assert 'src="data:image/png;base64,cGljdHVyZQ=="' in text
+    assert '<span class="badge reproduced-1">reproduced</span> <b>first.</b> 1 &lt; 2.' in text
+    assert "<td>&lt;b&gt;</td>" in text
+    assert "<li>none &amp; nothing</li>" in text
+    assert text.count("badge not-5") == 2  # in the summary and in the section
+
+
+def test_markdown(section: Section, tmp_path: Path) -> None:
+    lines = page.markdown([section], tmp_path / "docs").splitlines()
+    assert "| A & B | first | reproduced | `paroli reproduce a-b` |" in lines
+    assert "| A & B | second | not run on this scale | `paroli reproduce a-b` |" in lines
+    assert "![A & B](../experiments/a/results/figure.png)" in lines
+    assert "- **reproduced**: first. 1 < 2." in lines
+    assert "| we | <b> |" in lines
+
+
+def test_another_scale_keeps_the_numbers_and_says_what_they_would_mean() -> None:
+    found = Finding("c", "1 of 2", PARTLY).on_another_scale("on a small cut")
+    assert found == Finding("c", "on a small cut: 1 of 2 (partly)", OTHER_SCALE)
+
+
+# Speed -----------------------------------------------------------------------------------------
+
+
+def test_speeds_are_medians_and_are_judged(tmp_path: Path) -> None:
+    laps = [
+        race.Lap(task, racer.key, i, 10, seconds * (1 + i))
+        for task, slow in (("one", 2.0), ("two", 0.5))
+        for racer in race.RACERS
+        for i, seconds in enumerate([slow if racer.key == "recursive-fast" else 1.0] * 3)
+    ]
+    tables.write(tmp_path, laps, "cpu", {"one": 1, "two": 2})
+    speeds = tables.read(tmp_path)
+    assert speeds["one"] == {racer.key: 5 for racer in race.RACERS} | {"recursive-fast": 2.5}
+    assert speeds["two"]["recursive-fast"] == 10
+    head, _ = read_table(tmp_path / tables.TABLE)
+    assert head["seconds"] == "CPU time of one thread"
+    assert head["setting of two"] == "2"
+    findings = {finding.claim.rpartition(": ")[2]: finding for finding in tables.judge(speeds)}
+    assert findings["Recursive, fast path"].verdict == PARTLY
+    assert findings["Recursive, fast path"].measured.endswith("one ×0.50, two ×2.00")
+    assert findings["Recursive, readable path"].verdict == NOT
+    speeds["two"]["recursive-fast"] = 4.9
+    judged = {finding.claim: finding.verdict for finding in tables.judge(speeds)}
+    assert judged["slower than both Adam and Adagrad: Recursive, fast path"] == REPRODUCED
+
+
+def test_a_turn_takes_whole_steps_until_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter([0.0, 1.0, 1.0, 4.0])
+    setting = EXPERIMENTS[1].sizes["smoke"].setting
+    stable = race._Stable(setting, race.RACERS[0], everything.torch.device("cpu"))
+    monkeypatch.setattr(stable, "_clock", lambda: next(clock))
+    assert stable.turn(2.0) == (2 + 4, 4.0)
+    assert stable.done == 6
