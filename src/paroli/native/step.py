@@ -5,11 +5,15 @@ everything; between them, with weight decay, one more measures the increments.  
 
 .. code-block:: c
 
-    void loop(int64_t count, const int64_t *table, void *const *parts, const double *in,
-              double *out)
+    void loop(int64_t count, int64_t threads, const int64_t *table, void *const *parts,
+              const double *in, double *sums, double *out)
 
 over the rows of a table (address of a gradient, address of a point, place of the first entry in
-the arrays of the state, number of entries), with the global numbers in ``in``.
+the arrays of the state, number of entries), with the global numbers in ``in``.  Each row has sums
+of its own: added up in the order of rows, they are the same for any number of threads.
+
+Threads are OpenMP's, hence those that torch computes with: others would wait for the processor
+while torch's stand ready for more of its own work.
 """
 
 from __future__ import annotations
@@ -20,7 +24,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from paroli.core.inplace import Layout
-from paroli.native.build import load
+from paroli.native.build import NoCompilerError, load
 from paroli.native.c import FLOAT16, PRELUDE, Body
 from paroli.native.round import Form, traced
 from paroli.native.trace import Node, UntraceableError
@@ -89,15 +93,15 @@ def source(form: Form, layout: Layout) -> tuple[str, int, tuple[str, ...], tuple
         text = " ".join(body.inside)
         in_row = "double" if exactly else wide
         lines = [
-            f"void {name}(int64_t count, const int64_t *table, void *const *parts, "
-            "const double *in, double *out) {",
+            f"void {name}(int64_t count, int64_t threads, const int64_t *table, "
+            "void *const *parts, const double *in, double *sums, double *out) {",
             *body.before,
-            *(f"double sum_{k} = 0;" for k in range(len(added))),
-            f"for (int64_t row = 0; row < count; row++, table += {COLUMNS}) {{",
-            "const int64_t begin = table[2], n = table[3];",
+            "#pragma omp parallel for schedule(static) num_threads(threads) if(threads > 1)",
+            "for (int64_t row = 0; row < count; row++) {",
+            f"const int64_t *at = table + {COLUMNS} * row, begin = at[2], n = at[3];",
             *(f"{in_row} row_{k} = 0;" for k in range(len(added))),
         ]
-        pointers = {"gradient": (form.gradient, "table[0]"), "point": (form.point, "table[1]")}
+        pointers = {"gradient": (form.gradient, "at[0]"), "point": (form.point, "at[1]")}
         for k, (part, precision) in enumerate(stored.items()):
             pointers[part] = (precision, f"({STORED[precision][0]} *)parts[{k}] + begin")
         for part, (precision, where) in pointers.items():
@@ -118,10 +122,9 @@ def source(form: Form, layout: Layout) -> tuple[str, int, tuple[str, ...], tuple
             lines.append(f"s_{part}[i] = {STORED[precision][2].format(narrow)};")
         lines += [
             "}",
-            *(f"sum_{k} += (double)row_{k};" for k in range(len(added))),
+            *(f"sums[{len(added)} * row + {k}] = (double)row_{k};" for k in range(len(added))),
             "}",
-            *(f"out[{k}] = sum_{k};" for k in range(len(added))),
-            *(f"out[{len(added) + k}] = {value};" for k, value in enumerate(given_values)),
+            *(f"out[{k}] = {value};" for k, value in enumerate(given_values)),
             "}",
         ]
         return "\n".join(lines)
@@ -157,8 +160,11 @@ def loops(form: Form, layout: Layout) -> Loops | None:
         code, sums, inputs, arrays = source(form, layout)
     except UntraceableError:
         return None
-    library = load("step", code, FLAGS)
-    signature: list[Any] = [ctypes.c_int64, *(ctypes.c_void_p,) * 4]
+    try:
+        library = load("step", code, (*FLAGS, "-fopenmp"))
+    except NoCompilerError:  # a compiler without OpenMP: one thread, then
+        library = load("step", code, FLAGS)
+    signature: list[Any] = [ctypes.c_int64, ctypes.c_int64, *(ctypes.c_void_p,) * 5]
 
     def both(name: str) -> tuple[Any, Any]:
         functions = getattr(library, name), getattr(library, name + NEAR)

@@ -7,10 +7,8 @@ operators: the same formulas, the same numbers up to rounding.
 from __future__ import annotations
 
 import ctypes
-import os
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -118,8 +116,7 @@ class NativeLeaf:
         self._given(**known, scale=1.0 if scale is None else number_of(scale))
         self.bound = known.get("g_max", np.inf)
         self.near = near(self.bound)
-        sums: np.ndarray = self._run(self.code.first, self.code.sums).sum(0)
-        return sums
+        return self._run(self.code.first, self.code.sums)[0]
 
     def tell(self, totals: Sequence[torch.Tensor], count: Count) -> None:
         known = {f"total_{k}": number_of(total) for k, total in enumerate(totals)}
@@ -130,19 +127,18 @@ class NativeLeaf:
         self._given(**known, seed=number_of(count.seed), share=share, lr=lr, decay=0.0)
 
     def squares(self) -> float:
-        return float(self._run(self.code.measure, 1).sum()) if self.counts else 0.0
+        return float(self._run(self.code.measure, 1)[0][0]) if self.counts else 0.0
 
     def finish(self, decay: torch.Tensor | None) -> tuple[float, dict[str, torch.Tensor]]:
         if not self.counts:
             return 0.0, {}
         if decay is not None:
             self._given(decay=number_of(decay))
-        names = self.code.names
-        found = self._run(self.code.last, 1 + len(names))
+        (squares,), numbers = self._run(self.code.last, 1)
         self.memory.held = []
         torch.autograd.graph.increment_version(self.leaf.params)
-        numbers = torch.from_numpy(found[0, 1:]).unbind()
-        return float(found[:, 0].sum()), dict(zip(names, numbers, strict=True))
+        new = dict(zip(self.code.names, torch.from_numpy(numbers).unbind(), strict=True))
+        return float(squares), new
 
     def _point_out(self) -> None:
         """Say where gradients and points lie in this round."""
@@ -156,32 +152,21 @@ class NativeLeaf:
             if name in self.code.inputs:
                 self.inputs[self.code.inputs.index(name)] = value
 
-    def _run(self, which: tuple[Any, Any], out: int) -> np.ndarray:
-        """Run a loop over all rows, in as many threads as torch would; the sums it takes."""
-        function = which[int(self.near)]
+    def _run(self, which: tuple[Any, Any], sums: int) -> tuple[np.ndarray, np.ndarray]:
+        """Run a loop over all rows, in as many threads as torch would; sums, and other numbers."""
         rows = len(self.table)
         threads = max(1, min(torch.get_num_threads(), rows, self.size // WORTH_A_THREAD))
-        found = np.zeros((threads, out))
-        ends = np.searchsorted(
-            np.cumsum(self.table[:, 3]), self.size * np.arange(1, threads) / threads
-        ).tolist()
-        bounds = [0, *ends, rows]
-
-        def part(k: int) -> None:
-            table = self.table[bounds[k] : bounds[k + 1]]
-            function(
-                len(table),
-                table.ctypes.data,
-                self.parts,
-                self.inputs.ctypes.data,
-                found[k].ctypes.data,
-            )
-
-        others = [_threads().submit(part, k) for k in range(1, threads)]
-        part(0)
-        for other in others:
-            other.result()
-        return found
+        found, numbers = np.empty((rows, sums)), np.empty(len(self.code.names))
+        which[int(self.near)](
+            rows,
+            threads,
+            self.table.ctypes.data,
+            self.parts,
+            self.inputs.ctypes.data,
+            found.ctypes.data,
+            numbers.ctypes.data,
+        )
+        return found.sum(0), numbers
 
 
 def near(bound: float) -> bool:
@@ -295,13 +280,3 @@ def no_compiler() -> str | None:
 
 
 MISSING = {"cpu": no_compiler, "cuda": triton.missing}
-
-
-def _threads() -> ThreadPoolExecutor:
-    """Threads beside the caller's own; a forked process has none of its parent's."""
-    return _pool_of(os.getpid(), torch.get_num_threads())
-
-
-@lru_cache(maxsize=1)
-def _pool_of(process: int, threads: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(max(1, threads - 1), thread_name_prefix="paroli")
