@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -632,7 +633,7 @@ class RecursiveOptimizer(Optimizer):
         count: Count,
     ) -> None:
         """Let the rows that wait know what happened."""
-        for p, group in unit:
+        for p, group in unit if self._on_demand else ():
             if self._waits(p, group):
                 clock = self.state[p][CLOCK]
                 space = TorchSpace(clock.device)
@@ -791,6 +792,8 @@ class RecursiveOptimizer(Optimizer):
 
     def _moving_leaves(self, moving: Unit) -> list[Leaf]:
         """What the learner is told of in this round."""
+        if not self._on_demand:
+            return self._leaves(moving)
         leaves = self._leaves([(p, group) for p, group in moving if not self._waits(p, group)])
         for p, group in moving:
             if self._waits(p, group):
@@ -802,14 +805,10 @@ class RecursiveOptimizer(Optimizer):
 
     def _leaves(self, some: Unit) -> list[Leaf]:
         """Parameters as they are stored; singly where not all of a leaf are there."""
-        count: dict[Leaf, int] = {}
-        for p, _ in some:
-            if p in self._leaf_of:
-                leaf = self._leaf_of[p]
-                count[leaf] = count.get(leaf, 0) + 1
+        wholes = [self._leaf_of.get(p) for p, _ in some]
+        count = Counter(wholes)
         found: list[Leaf] = []
-        for p, group in some:
-            whole = self._leaf_of.get(p)
+        for (p, group), whole in zip(some, wholes, strict=True):
             if whole is None or count[whole] < len(whole.params):
                 found.append(
                     Leaf([p], group, self._parts_of(p), self._keeping(p), self._computed_in(p))
