@@ -216,3 +216,27 @@ def test_what_is_not_of_one_pass_says_so() -> None:
     state = learner.init(space, [entry("x")])
     with pytest.raises(UntraceableError, match="maximum over all entries"):
         tell(space, learner, state, [entry("g")])
+
+
+def test_two_products_are_each_rounded_and_one_is_not() -> None:
+    """Where two products are equal their difference is 0, to the bit."""
+    a, b, c = (entry(name, np.float32) for name in "abc")
+    inputs = {name: f"{name}[i]" for name in "abc"}
+    text = " ".join(Body([a * b - b * c, a * b + c, c - a * b, a * b - c], inputs).inside)
+    assert text.count("f_mad(") == 3
+    shared = a * b
+    assert "f_mad" not in " ".join(Body([shared + c, shared], inputs).inside)
+
+
+def test_squares_of_what_is_near_need_no_care() -> None:
+    S, g, M = (entry(name, np.float32) for name in ("S", "g", "M"))
+    root = XP.hypot(XP.hypot(S, g), M)
+    inputs = {name: f"{name}[i]" for name in ("S", "g", "M")}
+    careful = " ".join(Body([root], inputs).inside)
+    assert careful.count("f_hypot(") == 2
+    near = " ".join(Body([root], inputs, {}).inside)
+    assert near.count("f_hypot_near(") == 2
+    known = " ".join(Body([root], inputs, {"S": 1e-4}).inside)
+    assert known.count("sqrtf(") == 2
+    assert "hypot" not in known
+    assert "f_hypot_near(" in " ".join(Body([root], inputs, {"S": 1e-20}).inside)

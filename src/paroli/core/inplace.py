@@ -32,6 +32,9 @@ from paroli.core.space import Array, Leaves, Space
 class Layout(Protocol):
     """How a learner's nested state is kept: global numbers, and for each leaf its parts."""
 
+    least: dict[str, float]
+    """The parts that never fall below a number, and that number."""
+
     def nested(self, numbers: dict[str, Array], leaves: list[dict[str, Array]]) -> State: ...
 
     def flat(self, state: State, count: int) -> tuple[dict[str, Array], list[dict[str, Array]]]: ...
@@ -85,7 +88,7 @@ def received(space: Space, g: Array, scale: Array | None, maximize: bool) -> Arr
     return -g if maximize else g
 
 
-def counts(xp: Any, sums: Sequence[Array], found_inf: Array | None = None) -> Array:
+def counts(xp: Any, sums: Sequence[Array], found_inf: Array | float | None = None) -> Array:
     """Whether a round counts: nothing that enters it is NaN or inf, and nobody calls it off."""
     finite = xp.isfinite(sums[0])
     for number in sums[1:]:
@@ -157,8 +160,8 @@ def stepped(
         chances = chance(xp, number, seed)
     new, lost = added(xp, x, step, lost, keeping.precision, chances)
     if lag is not None and count.share is not None:
-        average = moved(x + lag, x, space.cast(count.share, x))
-        lag = xp.where(finite, compact(xp, average - new, keeping.lag_form, number, seed), lag)
+        behind = moved(lag, 0.0, space.cast(count.share, x)) + (x - new)
+        lag = xp.where(finite, compact(xp, behind, keeping.lag_form, number, seed), lag)
     return Place(new, lag, lost, number)
 
 

@@ -90,6 +90,14 @@ class Learner(ABC):
         """
         return {}
 
+    @property
+    def least(self) -> dict[str, float]:
+        """The parts of a leaf's state that never fall below a number, and that number.
+
+        Of what is above 1e-15 a float32 has the square, and roots of sums need no care.
+        """
+        return {}
+
     # Functions ------------------------------------------------------------------------------
 
     @abstractmethod
@@ -267,6 +275,10 @@ class Reduction(Learner):
     @property
     def lean_forms(self) -> dict[str, str]:
         return self.learner.lean_forms
+
+    @property
+    def least(self) -> dict[str, float]:
+        return self.learner.least
 
     def play(self, space: Space, state: State) -> Played:
         inner = self.learner.play(space, state.inner)

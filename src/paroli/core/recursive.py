@@ -93,6 +93,10 @@ class recursive(Learner):
     def lean_forms(self) -> dict[str, str]:
         return self.inner.lean_forms
 
+    @property
+    def least(self) -> dict[str, float]:
+        return self.inner.least
+
     def init(self, space: Space, like: Leaves) -> RecursiveState:
         log_epsilon = space.number(math.log(self.epsilon), like[0])  # line 2
         return RecursiveState(log_epsilon, self.inner.init(space, like))  # line 3

@@ -99,6 +99,10 @@ class scinol(Coordinatewise):
         return {"x": "near", "M": "bound", "S": "half"}
 
     @property
+    def least(self) -> dict[str, float]:
+        return {"M": TINY / 2, "S": math.sqrt(TINY) / 2}  # less than what rounding takes once
+
+    @property
     def largest(self) -> str:
         return "M"
 

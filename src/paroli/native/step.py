@@ -9,8 +9,8 @@ everything; between them, with weight decay, one more measures the increments.  
               const double *in, double *sums, double *out)
 
 over the rows of a table (address of a gradient, address of a point, place of the first entry in
-the arrays of the state, number of entries), with the global numbers in ``in``.  Each row has sums
-of its own: added up in the order of rows, they are the same for any number of threads.
+the arrays of the state, number of entries, below 2^31), with the global numbers in ``in``.  Each
+row has sums of its own: added up in the order of rows, they are the same for any number of threads.
 
 Threads are OpenMP's, hence those that torch computes with: others would wait for the processor
 while torch's stand ready for more of its own work.
@@ -40,6 +40,8 @@ STORED = {
 """For each precision its C type, and how a value is read and written."""
 
 
+RUN = 256
+"""Entries whose sum is one in single precision: of sixteen at once, sixteen after one another."""
 NEAR = "_near"
 NEAR_BOUND = 1e14
 """Of gradients, so that the root of a sum of squares over 1e8 rounds is below 1e18."""
@@ -75,7 +77,7 @@ def source(form: Form, layout: Layout) -> tuple[str, int, tuple[str, ...], tuple
         expressions[name] = f"({wide})" + STORED[precision][1].format(f"s_{name}[i]")
     for name, precision in (("gradient", form.gradient), ("point", form.point)):
         expressions[name] = f"({wide})" + STORED[precision][1].format(f"s_{name}[i]")
-    expressions["i"] = "(int32_t)(begin + i)"
+    expressions["i"] = "first + i"
 
     def loop(
         name: str,
@@ -83,22 +85,30 @@ def source(form: Form, layout: Layout) -> tuple[str, int, tuple[str, ...], tuple
         written: dict[str, Node],
         given: dict[str, Node],
         exactly: bool,
+        least: dict[str, float] | None,
     ) -> str:
-        """One function; ``exactly``: sums are in double precision within a row too."""
+        """One function; ``exactly``: sums are in double precision within a row too.
+
+        Of float32 that is `near`, runs of entries are added up first, in single precision: the
+        conversions take longer than all else.
+        """
         nodes = [*added, *written.values(), *given.values()]
-        body = Body(nodes, expressions)
+        body = Body(nodes, expressions, least)
         sums_of = body.results[: len(added)]
         values = dict(zip(written, body.results[len(added) :], strict=False))
         given_values = body.results[len(added) + len(written) :]
         text = " ".join(body.inside)
         in_row = "double" if exactly else wide
+        in_runs = exactly and least is not None and wide == "float"
+        sums_in = "run" if in_runs else "row"
         lines = [
             f"void {name}(int64_t count, int64_t threads, const int64_t *table, "
             "void *const *parts, const double *in, double *sums, double *out) {",
             *body.before,
             "#pragma omp parallel for schedule(static) num_threads(threads) if(threads > 1)",
             "for (int64_t row = 0; row < count; row++) {",
-            f"const int64_t *at = table + {COLUMNS} * row, begin = at[2], n = at[3];",
+            f"const int64_t *at = table + {COLUMNS} * row, begin = at[2];",
+            "const int32_t n = (int32_t)at[3];",
             *(f"{in_row} row_{k} = 0;" for k in range(len(added))),
         ]
         pointers = {"gradient": (form.gradient, "at[0]"), "point": (form.point, "at[1]")}
@@ -109,12 +119,23 @@ def source(form: Form, layout: Layout) -> tuple[str, int, tuple[str, ...], tuple
                 kind = STORED[precision][0]
                 const = "" if part in written else "const "
                 lines.append(f"{const}{kind} *restrict s_{part} = ({kind} *)({where});")
-        reduction = ", ".join(f"row_{k}" for k in range(len(added)))
+        if "first" in text:
+            lines.append("const int32_t first = (int32_t)begin;")
+        begin, end = "0", "n"
+        if in_runs:
+            begin, end = "run", f"(n - run < {RUN} ? n : run + {RUN})"
+            lines.append(f"for (int32_t run = 0; run < n; run += {RUN}) {{")
+            lines += [f"float run_{k} = 0;" for k in range(len(added))]
+        reduction = ", ".join(f"{sums_in}_{k}" for k in range(len(added)))
         lines += [
+            f"const int32_t end = {end};",
             f"#pragma omp simd reduction(+: {reduction})" if added else "#pragma omp simd",
-            "for (int64_t i = 0; i < n; i++) {",
+            f"for (int32_t i = {begin}; i < end; i++) {{",
             *body.inside,
-            *(f"row_{k} += ({in_row}){value};" for k, value in enumerate(sums_of)),
+            *(
+                f"{sums_in}_{k} += ({wide if in_runs else in_row}){value};"
+                for k, value in enumerate(sums_of)
+            ),
         ]
         for part, value in values.items():
             precision = pointers[part][0]
@@ -122,6 +143,7 @@ def source(form: Form, layout: Layout) -> tuple[str, int, tuple[str, ...], tuple
             lines.append(f"s_{part}[i] = {STORED[precision][2].format(narrow)};")
         lines += [
             "}",
+            *([*(f"row_{k} += run_{k};" for k in range(len(added))), "}"] if in_runs else []),
             *(f"sums[{len(added)} * row + {k}] = (double)row_{k};" for k in range(len(added))),
             "}",
             *(f"out[{k}] = {value};" for k, value in enumerate(given_values)),
@@ -131,26 +153,16 @@ def source(form: Form, layout: Layout) -> tuple[str, int, tuple[str, ...], tuple
 
     halves = "float16" in (form.gradient, form.point, *stored.values())
     texts = [
-        loop("first", sums, {}, {}, exactly=True),
-        loop("measure", [squares], {}, {}, exactly=False),
-        loop("last", [squares], results, given, exactly=False),
+        text
+        for of, least in ((NEAR, layout.least), ("", None))
+        for text in (
+            loop("first" + of, sums, {}, {}, exactly=True, least=least),
+            loop("measure" + of, [squares], {}, {}, exactly=False, least=least),
+            loop("last" + of, [squares], results, given, exactly=False, least=least),
+        )
     ]
-    code = "\n".join(
-        [
-            PRELUDE,
-            FLOAT16 if halves else "",
-            *(near(text) for text in texts),
-            *texts,
-        ]
-    )
+    code = "\n".join([PRELUDE, FLOAT16 if halves else "", *texts])
     return code, len(sums), inputs, tuple(stored)
-
-
-def near(text: str) -> str:
-    """A loop over moderate magnitudes."""
-    return text.replace("(int64_t count", f"{NEAR}(int64_t count").replace(
-        "f_hypot(", "f_hypot_near("
-    )
 
 
 @cache

@@ -49,6 +49,9 @@ class Layout:
             key: lean[path[-1]] for path, key in self.keys.items() if path[-1] in lean
         }
         """The parts of which bfloat16's digits will do, while the others are in float32."""
+        least = learner.least
+        self.least = {key: least[path[-1]] for path, key in self.keys.items() if path[-1] in least}
+        """The parts that never fall below a number, and that number."""
         self.joinable = all(shape == (2,) for shape in shapes)
         """Whether tensors may be stored end to end: no number belongs to a tensor as a whole."""
 

@@ -54,6 +54,8 @@ class Leaf:
         """What `paroli.torch.native` made of it."""
         self.views: dict[torch.Tensor, torch.Tensor] = {}
         """What each parameter's state was given as its part of the one that is called ``mark``."""
+        self.strides = {p: local(p).stride() for p in params}
+        """The order of memory in which the state lies."""
 
     @property
     def size(self) -> int:
@@ -76,8 +78,10 @@ class Leaf:
         self.storage[key].copy_(value)
 
     def has(self, p: torch.Tensor, state: dict[str, Any]) -> bool:
-        """Whether the state that p has now is still what this leaf gave it."""
-        return self.views.get(p) is state.get(self.mark, self)
+        """Whether the state that p has now is still what this leaf gave it, and lies as p does."""
+        return (
+            self.views.get(p) is state.get(self.mark, self) and local(p).stride() == self.strides[p]
+        )
 
     def place(self) -> Place:
         """Where the parameters are, and what is kept of that."""
@@ -135,6 +139,13 @@ class Leaf:
         return torch.cat(
             [in_memory(part, local(p)) for p, part in zip(self.params, parts, strict=True)]
         )
+
+    def arranged(self, parts: list[torch.Tensor]) -> torch.Tensor:
+        """The same, always in the order of memory."""
+        point, part = local(self.params[0]), parts[0]
+        if len(parts) > 1 or part.shape != point.shape or part.stride() == point.stride():
+            return self.joined(parts)
+        return torch.empty_like(point, dtype=part.dtype).copy_(part)
 
     def parted(self, whole: torch.Tensor) -> list[torch.Tensor]:
         """Views of each parameter's entries."""

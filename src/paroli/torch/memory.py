@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
+import mmap
+import sys
+from functools import cache
+from typing import Any
+
 import numpy as np
 import torch
 
@@ -20,6 +26,7 @@ class Memory:
         points = [local(p) for p in leaf.params]
         self.device, self.dtype = points[0].device, points[0].dtype
         self.plain = [point is p for p, point in zip(leaf.params, points, strict=True)]
+        self.strides = [None if point.is_contiguous() else point.stride() for point in points]
         self.counts = np.array([point.numel() for point in points], dtype=np.int64)
         self.begins = np.cumsum(self.counts) - self.counts
         """The place of each tensor's first entry in the arrays of the state."""
@@ -36,28 +43,66 @@ class Memory:
     def addresses(self) -> tuple[list[int], list[int]]:
         """Where gradients and points lie in this round."""
         self.held = []
-        gradients, points = [], []
-        for p, plain in zip(self.params, self.plain, strict=True):
-            g, point = p.grad, p if plain else local(p)
-            if (
-                type(g) is not torch.Tensor
-                or g.stride() != point.stride()
-                or g.dtype is not self.dtype
-                or g.layout is not torch.strided
-                or g.is_conj()
-            ):
+        points = [
+            p if plain else local(p) for p, plain in zip(self.params, self.plain, strict=True)
+        ]
+        gradients = []
+        for p, point, strides in zip(self.params, points, self.strides, strict=True):
+            g: Any = p.grad
+            if not self._fits(g, strides):
                 g = self._arranged(p, point)
             gradients.append(g.data_ptr())
-            points.append(point.data_ptr())
-        return gradients, points
+        return gradients, [point.data_ptr() for point in points]
+
+    def _fits(self, g: torch.Tensor, strides: tuple[int, ...] | None) -> bool:
+        """Whether a gradient can be read as it lies there."""
+        return (
+            type(g) is torch.Tensor
+            and g.dtype is self.dtype
+            and g.layout is torch.strided
+            and (g.is_contiguous() if strides is None else g.stride() == strides)
+            and not g.is_neg()
+        )
 
     def _arranged(self, p: torch.Tensor, point: torch.Tensor) -> torch.Tensor:
         """The gradient as a tensor in the order of the point's memory."""
-        g = local_gradient(p)
+        g = local_gradient(p).resolve_neg()
         if g.stride() != point.stride() or g.dtype != self.dtype:
             g = torch.empty_like(point).copy_(g)
         self.held.append(g)  # until the round is over
         return g
+
+
+LARGE_PAGE = 1 << 21
+"""Bytes, on the processors that most machines have."""
+HUGEPAGE, COLLAPSE = getattr(mmap, "MADV_HUGEPAGE", None), 25
+"""Linux's advice: to use large pages from now on, and (since 6.1, not in `mmap` yet) at once."""
+
+
+def in_large_pages(x: torch.Tensor) -> None:
+    """Ask the system to keep a long array in large pages; where it cannot, nothing happens.
+
+    A step goes through eight arrays at once: of small pages the processor cannot know where so many
+    are, and waits to be told.
+    """
+    advise = _advice()
+    if advise is None or x.device.type != "cpu" or not x.is_contiguous():
+        return
+    begin = -(-x.data_ptr() // LARGE_PAGE) * LARGE_PAGE
+    whole = (x.data_ptr() + x.nbytes - begin) // LARGE_PAGE * LARGE_PAGE
+    if whole > 0 and advise(begin, whole, HUGEPAGE) == 0:
+        advise(begin, whole, COLLAPSE)
+
+
+@cache
+def _advice() -> Any:
+    """The C library's ``madvise``; None: it has no large pages."""
+    if not sys.platform.startswith("linux") or HUGEPAGE is None:
+        return None
+    advise = getattr(ctypes.CDLL(None), "madvise", None)
+    if advise is not None:
+        advise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+    return advise
 
 
 def is_dense(leaf: Leaf) -> bool:

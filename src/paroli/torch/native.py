@@ -7,7 +7,7 @@ operators: the same formulas, the same numbers up to rounding.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, Protocol
 
@@ -18,6 +18,7 @@ from paroli.core import inplace
 from paroli.core.averaged import Average
 from paroli.core.inplace import Count
 from paroli.core.learner import Learner
+from paroli.core.space import NUMPY
 from paroli.native.build import NoCompilerError, load
 from paroli.native.round import Form
 from paroli.native.step import COLUMNS, NEAR_BOUND, STORED, Loops, loops
@@ -49,13 +50,13 @@ class Compiled(Protocol):
     def begin(self, numbers: dict[str, torch.Tensor], scale: torch.Tensor | None) -> Any:
         """This rank's parts of the sums of the round, in an array."""
 
-    def tell(self, totals: Sequence[torch.Tensor], count: Count) -> None:
+    def tell(self, totals: Sequence[Any], count: Count) -> None:
         """What is known before anything changes."""
 
     def squares(self) -> Any:
         """The sum of the squares of the increments."""
 
-    def finish(self, decay: torch.Tensor | None) -> tuple[Any, dict[str, torch.Tensor]]:
+    def finish(self, decay: torch.Tensor | None) -> tuple[Any, dict[str, Any]]:
         """Change everything; the sum of squares of the increments, and the new global numbers."""
 
 
@@ -67,23 +68,76 @@ def weighed(parts: Sequence[tuple[Any, float]]) -> Any:
     return first
 
 
-def counts(
-    leaves: Iterable[Compiled], sums: Sequence[torch.Tensor], found_inf: torch.Tensor | None
-) -> torch.Tensor:
+# Global numbers are tensors, which a GPU may compute with unseen.  Where loops on the CPU step all
+# there is, an operator of torch's takes longer than the whole step of a small tensor: there they
+# are NumPy's.
+
+
+def parts_of_sums(
+    leaves: dict[Compiled, float],
+    numbers: dict[str, torch.Tensor],
+    scale: torch.Tensor | None,
+    alone: bool,
+) -> tuple[Any, ...]:
+    """What compiled leaves, by their weights, add to the sums of the round.
+
+    ``alone``: nobody else adds anything.
+    """
+    if not leaves:
+        return ()
+    parts = weighed([(leaf.begin(numbers, scale), weight) for leaf, weight in leaves.items()])
+    if alone and isinstance(parts, np.ndarray):
+        return tuple(parts)
+    return tuple(torch.as_tensor(parts).unbind())
+
+
+def counts(leaves: Sequence[Compiled], sums: Sequence[Any], found_inf: torch.Tensor | None) -> Any:
     """`paroli.core.inplace.counts`: on a GPU in one launch, where it steps leaves by kernels."""
+    if not any(isinstance(number, torch.Tensor) for number in sums):
+        off = None if found_inf is None else number_of(found_inf)
+        return inplace.counts(NUMPY.xp, sums, off)
+    device = next(number.device for number in sums if isinstance(number, torch.Tensor))
+    sums = [torch.as_tensor(number).to(device) for number in sums]
+    called_off = None if found_inf is None else found_inf.to(device).reshape(())
     if any(isinstance(leaf, KernelLeaf) for leaf in leaves):
-        return triton.counts(sums, found_inf)
-    finite: torch.Tensor = inplace.counts(NAMESPACE, sums, found_inf)
-    return finite
+        return triton.counts(sums, called_off)
+    return inplace.counts(NAMESPACE, sums, called_off)
 
 
 def counted(
-    leaves: Iterable[Compiled], t: torch.Tensor, average: Average | None, finite: torch.Tensor
-) -> tuple[torch.Tensor, Count]:
-    """`paroli.core.inplace.counted`, likewise."""
+    leaves: Sequence[Compiled], rounds: torch.Tensor, average: Average | None, finite: Any
+) -> Count:
+    """`paroli.core.inplace.counted`, likewise; ``rounds`` is counted up."""
+    if not isinstance(finite, torch.Tensor):
+        if all(isinstance(leaf, NativeLeaf) for leaf in leaves):
+            before = rounds.numpy()
+            before[:], count = inplace.counted(NUMPY.xp, before, average, finite)
+            return count
+        finite = torch.as_tensor(finite)
+    t, finite = rounds.reshape(()), finite.to(rounds.device)
     if any(isinstance(leaf, KernelLeaf) for leaf in leaves):
-        return triton.counted(t, average, finite)
-    return inplace.counted(NAMESPACE, t, average, finite)
+        t, count = triton.counted(t, average, finite)
+    else:
+        t, count = inplace.counted(NAMESPACE, t, average, finite)
+    rounds.copy_(t.reshape(1))
+    return count
+
+
+def in_tensors(count: Count) -> Count:
+    """The same, for torch's operators."""
+    if isinstance(count.finite, torch.Tensor):
+        return count
+    finite, *rest = (None if x is None else torch.as_tensor(x).reshape(()) for x in count)
+    return Count(finite, *rest)
+
+
+def write_numbers(kept: dict[str, torch.Tensor], new: dict[str, Any]) -> None:
+    """Keep new global numbers."""
+    for name, value in new.items():
+        if isinstance(value, torch.Tensor):
+            kept[name].copy_(value.reshape(1))
+        else:
+            kept[name].numpy()[:] = value
 
 
 class NativeLeaf:
@@ -108,6 +162,8 @@ class NativeLeaf:
             *(array.data_ptr() for array in self.arrays)
         )
         self.inputs = np.zeros(len(code.inputs))
+        self.place = {name: k for k, name in enumerate(code.inputs)}
+        self.addresses = (self.table.ctypes.data, self.parts, self.inputs.ctypes.data)
         self.near = self.counts = False
 
     def begin(self, numbers: dict[str, torch.Tensor], scale: torch.Tensor | None) -> np.ndarray:
@@ -129,7 +185,7 @@ class NativeLeaf:
     def squares(self) -> float:
         return float(self._run(self.code.measure, 1)[0][0]) if self.counts else 0.0
 
-    def finish(self, decay: torch.Tensor | None) -> tuple[float, dict[str, torch.Tensor]]:
+    def finish(self, decay: torch.Tensor | None) -> tuple[float, dict[str, Any]]:
         if not self.counts:
             return 0.0, {}
         if decay is not None:
@@ -137,8 +193,7 @@ class NativeLeaf:
         (squares,), numbers = self._run(self.code.last, 1)
         self.memory.held = []
         torch.autograd.graph.increment_version(self.leaf.params)
-        new = dict(zip(self.code.names, torch.from_numpy(numbers).unbind(), strict=True))
-        return float(squares), new
+        return float(squares), dict(zip(self.code.names, numbers, strict=True))
 
     def _point_out(self) -> None:
         """Say where gradients and points lie in this round."""
@@ -149,8 +204,8 @@ class NativeLeaf:
     def _given(self, **values: float) -> None:
         """Numbers that the loops need, by their names."""
         for name, value in values.items():
-            if name in self.code.inputs:
-                self.inputs[self.code.inputs.index(name)] = value
+            if name in self.place:
+                self.inputs[self.place[name]] = value
 
     def _run(self, which: tuple[Any, Any], sums: int) -> tuple[np.ndarray, np.ndarray]:
         """Run a loop over all rows, in as many threads as torch would; sums, and other numbers."""
@@ -160,9 +215,7 @@ class NativeLeaf:
         which[int(self.near)](
             rows,
             threads,
-            self.table.ctypes.data,
-            self.parts,
-            self.inputs.ctypes.data,
+            *self.addresses,
             found.ctypes.data,
             numbers.ctypes.data,
         )
@@ -174,9 +227,11 @@ def near(bound: float) -> bool:
     return bound <= NEAR_BOUND
 
 
-def number_of(x: torch.Tensor | float) -> float:
+def number_of(x: Any) -> float:
     """A global number on the CPU as Python's own, without an operator."""
-    return float(x.detach().numpy().reshape(())) if isinstance(x, torch.Tensor) else float(x)
+    if isinstance(x, torch.Tensor):
+        x = x.detach().numpy()
+    return x.item() if isinstance(x, np.ndarray) else float(x)
 
 
 def compiled_leaf(

@@ -30,21 +30,24 @@ from paroli.core.rescaled import rescaled
 from paroli.core.scinol import scinol
 from paroli.torch.layout import Layout
 from paroli.torch.leaves import HALF_PRECISION, LAG, LOST, Leaf, at_least, like, local, split_over
+from paroli.torch.memory import in_large_pages
 from paroli.torch.native import (
     ON_ITS_OWN,
     Compiled,
     compiled_leaf,
     counted,
     counts,
+    in_tensors,
+    parts_of_sums,
     weighed,
     why_not,
+    write_numbers,
 )
 from paroli.torch.rows import CLOCK, SINCE, Rows, touched
+from paroli.torch.settled import Settled, Unit
 from paroli.torch.space import NAMESPACE, DTensor, TorchSpace
 
 Params: TypeAlias = Any
-Unit: TypeAlias = list[tuple[torch.Tensor, dict[str, Any]]]
-"""Parameters that share a wealth, each with its group."""
 Wealth: TypeAlias = Literal["global", "group", "tensor"]
 
 WEALTHS = ("global", "group", "tensor")
@@ -77,13 +80,18 @@ class Round(NamedTuple):
     """Those that are stepped by torch's operators."""
     natives: dict[Compiled, float]
     """Those that are stepped by compiled code, and the weight of this rank's copy."""
+    everything: list[Leaf]
+    """Both, in the order of parameters."""
+    everywhere: TorchSpace
+    """Where sums over both go."""
     space: TorchSpace
     numbers: dict[str, torch.Tensor]
     state: State
     played: Played
     g: list[torch.Tensor]
-    norm: torch.Tensor
-    totals: tuple[torch.Tensor, ...]
+    norm: Any
+    totals: tuple[Any, ...]
+    """Tensors; numbers of NumPy's where loops on the CPU step all there is."""
 
 
 class RecursiveOptimizer(Optimizer):
@@ -236,6 +244,7 @@ class RecursiveOptimizer(Optimizer):
         self._leaf_of: dict[torch.Tensor, Leaf] = {}
         self._strides: dict[int, tuple[Any, float, Any]] = {}
         """Sum of squares of the last increments, how many they are, and lr; by group."""
+        self._settled: Settled | None = None
         super().__init__(params, defaults)
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
@@ -262,11 +271,8 @@ class RecursiveOptimizer(Optimizer):
                 loss = closure()
         if self.process_group is not None:
             self._check_takes_part()
-        units = list(self._units())
-        rounds = [
-            self._begin(unit) if any(p.grad is not None for p, _ in unit) else None
-            for unit in units
-        ]
+        units = self._units_settled() or list(self._units())
+        rounds = [self._begin(k, unit) for k, unit in enumerate(units)]
         begun = [one for one in rounds if one is not None]
         if begun:
             finite = self._finite(begun)
@@ -274,9 +280,36 @@ class RecursiveOptimizer(Optimizer):
                 count = self._count(unit, one, finite)
                 if count is not None:
                     stakes = None if one is None else self._end(one, count)
-                    self._move_averages_of_the_rest(unit, count)
-                    self._move_clocks(unit, one, stakes, count)
+                    if one is None or len(one.moving) < len(unit) or self._on_demand:
+                        count = in_tensors(count)
+                        self._move_averages_of_the_rest(unit, count)
+                        self._move_clocks(unit, one, stakes, count)
+            self._settle_down(units, rounds)
         return loss
+
+    def _units_settled(self) -> list[Unit] | None:
+        """The units as they were in the last step; None: something has changed."""
+        settled = self._settled
+        if settled is None or torch.compiler.is_compiling():
+            return None
+        if not settled.holds(self.param_groups, self.state):
+            self._settled = None
+            return None
+        return settled.units
+
+    def _settle_down(self, units: list[Unit], rounds: list[Round | None]) -> None:
+        """After a step that was like the next one will be, remember what it found out."""
+        if self._settled is not None or self._on_demand or torch.compiler.is_compiling():
+            return
+        leaves, spaces = [], []
+        for unit, one in zip(units, rounds, strict=True):
+            if one is None or len(one.moving) < len(unit):
+                return
+            if any(self._leaf_of.get(leaf.params[0]) is not leaf for leaf in one.everything):
+                return
+            leaves.append(one.everything)
+            spaces.append(one.everywhere)
+        self._settled = Settled(self.param_groups, self.state, units, leaves, spaces)
 
     def _check_takes_part(self) -> None:
         """A rank with nothing to add would leave the others waiting for its sums."""
@@ -298,13 +331,20 @@ class RecursiveOptimizer(Optimizer):
         else:
             yield from ([pair] for group in groups for pair in group)
 
-    def _begin(self, unit: Unit) -> Round:
-        """Play, and take the sums of the round."""
-        moving = [(p, group) for p, group in unit if p.grad is not None]
-        fresh = self._ensure_state(unit, moving)
+    def _begin(self, k: int, unit: Unit) -> Round | None:
+        """Play, and take the sums of the round; None: no parameter has a gradient."""
+        without = [p.grad is None for p, _ in unit]
+        if all(without):
+            return None
+        if self._settled is not None and not any(without):
+            moving, fresh = unit, []
+            everything, everywhere = self._settled.leaves[k], self._settled.spaces[k]
+        else:
+            moving = [pair for pair, none in zip(unit, without, strict=True) if not none]
+            fresh = self._ensure_state(unit, moving)
+            everything = self._moving_leaves(moving)
+            everywhere = self._space(everything)
         numbers = self.state[moving[0][0]]
-        everything = self._moving_leaves(moving)
-        everywhere = self._space(everything)
         scale = getattr(self, "grad_scale", None)
         made = [self._native(leaf, scale, everywhere.device) for leaf in everything]
         weights = everywhere.weights or [1.0] * len(made)
@@ -313,14 +353,16 @@ class RecursiveOptimizer(Optimizer):
             for native, weight in zip(made, weights, strict=True)
             if native is not None
         }
-        beside = self._sums_of_natives(natives, numbers, scale)
         eager = [i for i, native in enumerate(made) if native is None]
-        leaves = [everything[i] for i in eager]
-        if not leaves:
+        known = {name: numbers[name] for name in self.layout.numbers}
+        beside = parts_of_sums(natives, known, scale, alone=not eager and everywhere.group is None)
+        head = moving, fresh
+        if not eager:
             norm, *some = everywhere.total(*beside)
             nobody = everywhere.of_some((), ())
             rest: Any = (nobody, numbers, (), Played([]), [], norm, tuple(some))
-            return Round(moving, fresh, [], natives, *rest)
+            return Round(*head, [], natives, everything, everywhere, *rest)
+        leaves = [everything[i] for i in eager]
         space = everywhere.of_some(eager, beside)
         state = self._nested(numbers, leaves)
         g = [leaf.gradient(scale) for leaf in leaves]
@@ -328,7 +370,7 @@ class RecursiveOptimizer(Optimizer):
         norm, totals = reduce(space, self.learner, played, g)
         space.beside = ()
         rest = (space, numbers, state, played, g, norm, totals)
-        return Round(moving, fresh, leaves, natives, *rest)
+        return Round(*head, leaves, natives, everything, everywhere, *rest)
 
     def _native(
         self, leaf: Leaf, scale: torch.Tensor | None, device: torch.device
@@ -348,34 +390,21 @@ class RecursiveOptimizer(Optimizer):
             )
         return native
 
-    def _sums_of_natives(
-        self,
-        natives: dict[Compiled, float],
-        numbers: dict[str, torch.Tensor],
-        scale: torch.Tensor | None,
-    ) -> tuple[torch.Tensor, ...]:
-        """What the leaves in compiled loops add to the sums of the round."""
-        if not natives:
-            return ()
-        known = {name: numbers[name] for name in self.layout.numbers}
-        parts = [(native.begin(known, scale), weight) for native, weight in natives.items()]
-        return tuple(torch.as_tensor(weighed(parts)).unbind())
-
     def _nested(self, numbers: dict[str, torch.Tensor], leaves: Sequence[Leaf]) -> State:
         parts = [{key: leaf.read(key) for key in self.layout.parts} for leaf in leaves]
         scalars = {key: numbers[key].reshape(()) for key in self.layout.numbers}
         return self.layout.nested(scalars, parts)
 
-    def _count(self, unit: Unit, begun: Round | None, finite: torch.Tensor) -> Count | None:
+    def _count(self, unit: Unit, begun: Round | None, finite: Any) -> Count | None:
         """What the round has to say to all parameters of a unit; None: it has never stepped."""
-        some = next((p for p, _ in unit if self.state.get(p)), None)
+        if begun is None:
+            some = next((self.state[p] for p, _ in unit if self.state.get(p)), None)
+        else:
+            some = begun.numbers
         if some is None:
             return None
-        rounds = self.state[some][ROUNDS]
         natives = () if begun is None else tuple(begun.natives)
-        t, count = counted(natives, rounds.reshape(()), self.average, finite.to(rounds.device))
-        rounds.copy_(t.reshape(1))
-        return count
+        return counted(natives, some[ROUNDS], self.average, finite)
 
     def _end(self, begun: Round, count: Count) -> torch.Tensor | None:
         """Tell the learner, and move; where the round does not count, to where everything is.
@@ -424,15 +453,12 @@ class RecursiveOptimizer(Optimizer):
             for leaf, mine in zip(leaves, parts, strict=True):
                 for key, value in mine.items():
                     leaf.put(key, value)
-        for key, value in numbers.items():
-            begun.numbers[key].copy_(value.reshape(1))
+        write_numbers(begun.numbers, numbers)
         return stakes
 
-    def _end_natives(
-        self, begun: Round, decays: dict[int, torch.Tensor]
-    ) -> dict[str, torch.Tensor]:
+    def _end_natives(self, begun: Round, decays: dict[int, torch.Tensor]) -> dict[str, Any]:
         """Change what is stepped by compiled code; the new global numbers."""
-        numbers: dict[str, torch.Tensor] = {}
+        numbers: dict[str, Any] = {}
         squares: dict[int, list[tuple[Any, float]]] = {}
         for native, weight in begun.natives.items():
             group = native.leaf.group
@@ -443,15 +469,14 @@ class RecursiveOptimizer(Optimizer):
                 self._note_stride(begun, k, weighed(squares[id(group)]))
         return numbers
 
-    def _finite(self, rounds: list[Round]) -> torch.Tensor:
+    def _finite(self, rounds: list[Round]) -> Any:
         """Whether the step counts: a number on the device, looked at only to raise."""
-        numbers = [number for begun in rounds for number in (begun.norm, *begun.totals)]
-        device = numbers[0].device
+        sums = [number for begun in rounds for number in (begun.norm, *begun.totals)]
         found_inf = getattr(self, "found_inf", None)
-        called_off = None if found_inf is None else found_inf.to(device).reshape(())
         natives = [native for begun in rounds for native in begun.natives]
-        finite = counts(natives, [number.to(device) for number in numbers], called_off)
+        finite = counts(natives, sums, found_inf)
         if self.process_group is not None and self.wealth == "tensor":  # all other sums crossed
+            finite = torch.as_tensor(finite)
             everywhere = TorchSpace(finite.device, group=self.process_group)
             finite = everywhere.total((~finite).to(everywhere.scalar))[0] == 0
         if found_inf is None and self.on_nonfinite == "raise" and not bool(finite):
@@ -733,11 +758,11 @@ class RecursiveOptimizer(Optimizer):
             leaf = self._leaf_of.get(p)
             if leaf is None or leaf.group is not group or not leaf.has(p, self.state[p]):
                 loose.append((p, group))
-        for bucket in self._buckets(loose):  # loaded, copied, or moved from outside
+        for bucket in self._buckets(loose):  # loaded, copied, moved or laid otherwise from outside
             params = [p for p, _ in bucket]
             states = [self._parts_of(p) for p in params]
             together = Leaf(params, {}, {}, self._keeping(params[0]), torch.float32)
-            parts = {key: together.joined([own[key] for own in states]) for key in states[0]}
+            parts = {key: together.arranged([own[key] for own in states]) for key in states[0]}
             self._store(bucket, parts)
         for p in self._on_demand:
             if self.state.get(p) and CLOCK not in self.state[p]:
@@ -784,9 +809,11 @@ class RecursiveOptimizer(Optimizer):
         leaf = Leaf(params, group, parts, self._keeping(params[0]), self._computed_in(params[0]))
         leaf.mark = self.layout.parts[0]
         for key, whole in parts.items():
+            in_large_pages(whole)
             for p, part in zip(params, leaf.parted(whole), strict=True):
                 self.state[p][key] = like(p, part)
         for p in params:
+            in_large_pages(local(p))
             leaf.views[p] = self.state[p][leaf.mark]
             self._leaf_of[p] = leaf
 
@@ -994,7 +1021,7 @@ class RecursiveOptimizer(Optimizer):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
-        self._leaf_of, self._strides = {}, {}
+        self._leaf_of, self._strides, self._settled = {}, {}, None
         for group in self.param_groups:
             for name, value in SETTINGS.items():
                 group.setdefault(name, value)
