@@ -427,6 +427,19 @@ def test_a_parameter_that_joins_late_is_noticed() -> None:
         assert torch.equal(before, params[1]) == (t < 4)  # its first bet is of 1e-8
 
 
+def test_a_parameter_that_is_taken_out_stands_still() -> None:
+    params = made(torch.float32, ((3,), (4,)))
+    opt = RecursiveOptimizer(params)
+    for t in range(6):
+        if t == 4:
+            del opt.param_groups[0]["params"][1]
+        for p in params:
+            p.grad = gradient(p, t)
+        before = params[1].detach().clone()
+        opt.step()
+        assert torch.equal(before, params[1]) == (t < 1 or t >= 4)
+
+
 def test_steps_of_the_same_parameters_look_nothing_up() -> None:
     params = made(torch.float32)
     opt = RecursiveOptimizer(params)
