@@ -187,8 +187,8 @@ class margin:
         """The names of what is kept for each feature."""
         names = ["M", "B", "N"] if self.prior > 0 else ["M", "B"]
         for k, brick in enumerate(self.inner):
-            fields = brick.init_leaf(xp, like)._fields
-            names += [f"inner.{k}.{field}" for field in fields if field != brick.largest]
+            kept = brick.kept_leaf(brick.init_leaf(xp, like))
+            names += [f"inner.{k}.{i}" for i in range(len(kept))]
         return names
 
     def unpack(self, xp: Any, columns: Sequence[Array]) -> Features:
@@ -198,8 +198,8 @@ class margin:
         inner = []
         for brick in self.inner:
             state = in_units(xp, brick, brick.init_leaf(xp, M))
-            own = {f: rest.pop(0) for f in state._fields if f != brick.largest}
-            inner.append(state._replace(**own))
+            own = [rest.pop(0) for _ in brick.kept_leaf(state)]
+            inner.append(brick.restored_leaf(xp, state, own))
         return Features(M, B, N, tuple(inner))
 
     def pack(self, features: Features) -> list[Array]:
@@ -208,7 +208,7 @@ class margin:
         if self.prior > 0:
             columns.append(features.N)
         for brick, state in zip(self.inner, features.inner, strict=True):
-            columns += [getattr(state, f) for f in state._fields if f != brick.largest]
+            columns += brick.kept_leaf(state)
         return columns
 
     def fresh(self, xp: Any, like: Array) -> Features:

@@ -146,7 +146,7 @@ class LinearLearner:
         )
         models = classes if loss in CLASSIFYING and classes > 2 else 1
         columns = len(self.learner.bets.columns(np, np.zeros(1)))
-        self._tables = [np.zeros((dimensions + 1, columns), precision) for _ in range(models)]
+        self._tables = [native.aligned(dimensions + 1, columns, precision) for _ in range(models)]
         start = list(flatten(self.learner.start(np.float64(0.0))).values())
         self._numbers = np.array([start] * models, dtype=np.float64)
 
@@ -199,7 +199,7 @@ class LinearLearner:
         """Make room for features that appear late."""
         more = dimensions - self.dimensions
         if more > 0:
-            self._tables = [np.pad(table, ((0, more), (0, 0))) for table in self._tables]
+            self._tables = [_copied(table, len(table) + more) for table in self._tables]
 
     def _rows(self, k: int, batch: Rows, labels: Floats | None, again: bool = False) -> Floats:
         numbers = self._numbers[k]
@@ -324,8 +324,15 @@ class LinearLearner:
                     f"{own.dtype} with {own.shape[1]} columns"
                 )
         learner._numbers = numbers
-        learner._tables = [np.array(table, order="C") for table in tables]
+        learner._tables = [_copied(table, len(table)) for table in tables]
         return learner
+
+
+def _copied(table: npt.NDArray[Any], rows: int) -> npt.NDArray[Any]:
+    """A table with these features, and room for as many as ``rows``."""
+    copy = native.aligned(rows, table.shape[1], table.dtype)
+    copy[: len(table)] = table
+    return copy
 
 
 _told: list[bool] = []

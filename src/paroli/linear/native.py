@@ -1,7 +1,8 @@
 """The row loop in C: how rows are walked stands here, what is computed is traced from the core.
 
-A row is gathered into columns, so that what happens to its features is loops over short arrays,
-which the compiler turns into vector instructions.
+A row is gathered into blocks of a few features, each block a short column for everything that is
+kept of a feature, so that what happens to features is loops over columns, which the compiler turns
+into vector instructions.  What is asked of memory is one line a feature, some features ahead.
 """
 
 from __future__ import annotations
@@ -20,21 +21,70 @@ from paroli.core.losses import logistic
 from paroli.core.margin import Bet, Sums
 from paroli.native.build import load
 from paroli.native.c import PRELUDE, Body
-from paroli.native.trace import NAMESPACE, Node, TraceSpace, entry, number, summand
+from paroli.native.trace import (
+    NAMESPACE,
+    Node,
+    TraceSpace,
+    entry,
+    in_order,
+    number,
+    summand,
+    without_roots,
+)
 
 TYPES = {"float32": "float", "float64": "double"}
 
-LANES = {"float32": 16, "float64": 8}
-"""How many features are computed at once: a vector of AVX-512, two of AVX2."""
+LANES = 8
+"""How many features are computed at once: a vector of AVX2 in single precision."""
+
+LINE = 64
+"""What is read from memory at once, in bytes."""
+
+FLAGS = ("-ffinite-math-only", "-fno-signed-zeros")
+"""What is not finite is refused before anything is learned; a label that is missing is told by its
+bits."""
 
 SKELETON = r"""
-/* Gradients come in units of the largest, so squares of their sums are far from the float range. */
-#define f_hypot(a, b) sqrtf((a) * (a) + (b) * (b))
-#define d_hypot(a, b) sqrt((a) * (a) + (b) * (b))
+/* Exponentials and logarithms stand where they are needed: a call costs more than they do.  Both by
+   their series, to some units in the last place. */
+static inline double d_from_bits(int64_t b) { double x; memcpy(&x, &b, 8); return x; }
+static inline int64_t bits_of(double x) { int64_t b; memcpy(&b, &x, 8); return b; }
+#define LN2_HIGH 0x1.62e42feep-1
+#define LN2_LOW 0x1.a39ef35793c76p-33
+static inline double quick_exp(double x) {
+    x = d_min(d_max(x, -708.0), 709.0);
+    const double k = (x * 0x1.71547652b82fep0 + 0x1.8p52) - 0x1.8p52;
+    const double r = (x - k * LN2_HIGH) - k * LN2_LOW, r2 = r * r, r4 = r2 * r2;
+    const double a = (1 + r) + r2 * (1.0 / 2 + r * (1.0 / 6));
+    const double b = (1.0 / 24 + r * (1.0 / 120)) + r2 * (1.0 / 720 + r * (1.0 / 5040));
+    const double c = (1.0 / 40320 + r * (1.0 / 362880)) + r2 * (1.0 / 3628800 + r * (1.0 / 39916800));
+    const double d = 1.0 / 479001600 + r * (1.0 / 6227020800);
+    return (a + r4 * (b + r4 * (c + r4 * d))) * d_from_bits(((int64_t)k + 1023) << 52);
+}
+static inline double quick_log1p(double x) {
+    const double u = 1 + x, lost = (x - (u - 1)) / u;
+    const int64_t half = 0x3fe6a09e00000000;  /* the root of 1/2 */
+    const int64_t b = bits_of(u) - half;
+    const double m = d_from_bits((b & 0x000fffffffffffff) + half), k = (double)(b >> 52);
+    const double s = (m - 1) / (m + 1), z = s * s, z2 = z * z, z4 = z2 * z2;
+    const double p = (2.0 + z * (2.0 / 3)) + z2 * (2.0 / 5 + z * (2.0 / 7));
+    const double q = (2.0 / 9 + z * (2.0 / 11)) + z2 * (2.0 / 13 + z * (2.0 / 15));
+    const double t = 2.0 / 17 + z * (2.0 / 19);
+    return k * LN2_HIGH + (s * (p + z4 * (q + z4 * t)) + (lost + k * LN2_LOW));
+}
+#define exp quick_exp
+#define log1p quick_log1p
+static inline int missing(double y) {
+    return (uint64_t)bits_of(y) << 1 > (uint64_t)0x7ff << 53;
+}
 
 typedef @real@ real;
 typedef @value@ value;
 #define FIELDS @fields@
+#define LANES @lanes@
+#define COLUMNS @columns@
+#define AHEAD @ahead@
+#define INLINE static inline __attribute__((always_inline))
 
 /* Between features, a line each, and columns.  Eight by eight this is done in registers. */
 #if FIELDS >= 8 && defined(__has_builtin)
@@ -45,7 +95,7 @@ typedef @value@ value;
 #ifdef EIGHT
 typedef real eight __attribute__((vector_size(8 * sizeof(real)), aligned(sizeof(real)), may_alias));
 #define MIX __builtin_shufflevector
-static inline __attribute__((always_inline)) void transpose(eight r[8]) {
+INLINE void transpose(eight r[8]) {
     eight a[8], b[8];
     for (int k = 0; k < 4; k++) {
         a[2 * k] = MIX(r[2 * k], r[2 * k + 1], 0, 8, 2, 10, 4, 12, 6, 14);
@@ -63,160 +113,172 @@ static inline __attribute__((always_inline)) void transpose(eight r[8]) {
 }
 #endif
 
-/* Rows come in whole vectors, LANES features at once; what is missing to the last one is its first
-   feature once more, with x = 0, and is not kept. */
-#define LANES @lanes@
-
-static void gather(const real *restrict table, const int32_t *restrict row, const int64_t whole,
-                   real *restrict f, const int64_t width) {
+/* A block has LANES features; what is missing to the last one is the row's first feature once more,
+   with x = 0, and is not kept. */
+INLINE void gather(const real *restrict table, const int32_t *restrict row, real *restrict f) {
 #ifdef EIGHT
-    for (int64_t j = 0; j < whole; j += 8) {
-        eight r[8];
-        for (int k = 0; k < 8; k++) {
-            const real *kept = table + (int64_t)row[j + k] * FIELDS;
-            r[k] = *(const eight *)kept;
-            for (int m = 8; m < FIELDS; m++) f[m * width + j + k] = kept[m];
-        }
-        transpose(r);
-        for (int k = 0; k < 8; k++) *(eight *)(f + k * width + j) = r[k];
+    eight r[8];
+    for (int k = 0; k < 8; k++) {
+        const real *kept = table + (int64_t)row[k] * FIELDS;
+        r[k] = *(const eight *)kept;
+        for (int m = 8; m < FIELDS; m++) f[m * LANES + k] = kept[m];
     }
+    transpose(r);
+    for (int k = 0; k < 8; k++) *(eight *)(f + k * LANES) = r[k];
 #else
-    for (int64_t j = 0; j < whole; j++) {
-        const real *restrict kept = table + (int64_t)row[j] * FIELDS;
-        for (int k = 0; k < FIELDS; k++) f[k * width + j] = kept[k];
+    for (int k = 0; k < LANES; k++) {
+        const real *restrict kept = table + (int64_t)row[k] * FIELDS;
+        for (int m = 0; m < FIELDS; m++) f[m * LANES + k] = kept[m];
     }
 #endif
 }
 
-static void scatter(real *restrict table, const int32_t *restrict row, const int64_t n,
-                    const real *restrict f, const int64_t width) {
+INLINE void scatter(real *restrict table, const int32_t *restrict row, const int n,
+                    const real *restrict f) {
 #ifdef EIGHT
-    for (int64_t j = 0; j < n; j += 8) {
-        eight r[8];
-        for (int k = 0; k < 8; k++) r[k] = *(const eight *)(f + k * width + j);
-        transpose(r);
-        for (int k = 0; k < 8 && j + k < n; k++) {
-            real *kept = table + (int64_t)row[j + k] * FIELDS;
-            *(eight *)kept = r[k];
-            for (int m = 8; m < FIELDS; m++) kept[m] = f[m * width + j + k];
-        }
+    eight r[8];
+    for (int k = 0; k < 8; k++) r[k] = *(const eight *)(f + k * LANES);
+    transpose(r);
+    for (int k = 0; k < 8; k++) {
+        if (k >= n) break;
+        real *kept = table + (int64_t)row[k] * FIELDS;
+        *(eight *)kept = r[k];
+        for (int m = 8; m < FIELDS; m++) kept[m] = f[m * LANES + k];
     }
 #else
-    for (int64_t j = 0; j < n; j++) {
-        real *restrict kept = table + (int64_t)row[j] * FIELDS;
-        for (int k = 0; k < FIELDS; k++) kept[k] = f[k * width + j];
+    for (int k = 0; k < n; k++) {
+        real *restrict kept = table + (int64_t)row[k] * FIELDS;
+        for (int m = 0; m < FIELDS; m++) kept[m] = f[m * LANES + k];
     }
 #endif
 }
 
-/* Features that come twice in a row are added up; those that come to nothing are left out. */
+/* Features that come twice in a row are added up; those that come to nothing are left out.  Where
+   a feature stands is found by its hash; there are more than twice as many places as features. */
 static int64_t merged(int32_t *restrict row, real *restrict x, const int64_t n,
                       int32_t *restrict place) {
-    int64_t kept = 0, m = 0;
+    int64_t kept = 0, m = 0, places = 2;
+    while (places < 2 * n + 2) places *= 2;
+    memset(place, 0, (size_t)places * sizeof(int32_t));
     for (int64_t j = 0; j < n; j++) {
         const int32_t i = row[j];
-        if (place[i]) x[place[i] - 1] += x[j];
-        else { row[kept] = i; x[kept] = x[j]; place[i] = (int32_t)++kept; }
+        int64_t at = (int64_t)((uint32_t)i * 2654435769u >> 7) & (places - 1);
+        while (place[at] && row[place[at] - 1] != i) at = (at + 1) & (places - 1);
+        if (place[at]) x[place[at] - 1] += x[j];
+        else { row[kept] = i; x[kept] = x[j]; place[at] = (int32_t)++kept; }
     }
-    for (int64_t j = 0; j < kept; j++) {
-        place[row[j]] = 0;
+    for (int64_t j = 0; j < kept; j++)
         if (x[j] != 0) { row[m] = row[j]; x[m++] = x[j]; }
-    }
     return m;
 }
 
-static void bet(const double *num, const real *restrict f, const int64_t width, const int64_t n,
-                const real *restrict x, real *restrict u, real *restrict share,
-                real *restrict scale, double *restrict sums) {
-    @bet.before@
-    double s0 = 0, s1 = 0, s2 = 0;
-    for (int64_t begin = 0; begin < n; begin += LANES) {
-        #pragma omp simd reduction(+:s0, s1, s2)
-        for (int64_t j = begin; j < begin + LANES; j++) {
-            @bet.inside@
-            u[j] = @bet.0@; share[j] = @bet.1@; scale[j] = @bet.2@;
-            s0 += @bet.3@; s1 += @bet.4@; s2 += @bet.5@;
-        }
+static __attribute__((noinline)) void announce(const double *restrict num, real *restrict f,
+                                               const double present) {
+    real *restrict const x = f + FIELDS * LANES;
+    @announce.before@
+    #pragma omp simd
+    for (int j = 0; j < LANES; j++) {
+        const int seen = (x[j] <= f[j]) & (-x[j] <= f[j]);
+        @announce.inside@
+        @announce.store@
     }
-    sums[0] = s0; sums[1] = s1; sums[2] = s2;
 }
 
-static double score(const double *num, const double *restrict sums) {
+INLINE void bet(const double *restrict num, real *restrict f, double *restrict s0,
+                double *restrict s1, double *restrict s2) {
+    real *restrict const x = f + FIELDS * LANES;
+    @bet.before@
+    #pragma omp simd
+    for (int j = 0; j < LANES; j++) {
+        @bet.inside@
+        @bet.store@
+        s0[j] += @bet.sum 0@; s1[j] += @bet.sum 1@; s2[j] += @bet.sum 2@;
+    }
+}
+
+INLINE void together(const double *restrict s, double *restrict sum) {
+    *sum = ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]));
+}
+
+INLINE double score(const double *restrict num, const double *restrict sums) {
     @score.before@
     return @score.0@;
 }
 
-static void update(const double *num, real *restrict f, const int64_t width, const int64_t n,
-                   const real *restrict u, const real *restrict share,
-                   const real *restrict scale, const double send, const double wealth,
-                   const double clock, const double rounds, const double again) {
+INLINE void update(real *restrict f, const double send, const double wealth, const double clock,
+                   const double rounds, const double again) {
     @update.before@
-    for (int64_t begin = 0; begin < n; begin += LANES) {
-        #pragma omp simd
-        for (int64_t j = begin; j < begin + LANES; j++) {
-            @update.inside@
-            @update.store@
-        }
+    #pragma omp simd
+    for (int j = 0; j < LANES; j++) {
+        @update.inside@
+        @update.store@
     }
 }
+
+#define BETS \
+    double s0[LANES] = {0}, s1[LANES] = {0}, s2[LANES] = {0}; \
+    for (int64_t j = 0; j < whole; j += LANES) bet(num, f + j * COLUMNS, s0, s1, s2); \
+    together(s0, sums); together(s1, sums + 1); together(s2, sums + 2)
 
 void paroli_rows(const int64_t rows, const int64_t *indptr, const int32_t *indices,
                  const value *values, const double *labels, const double *weights,
                  const int32_t intercept, real *restrict table, double *restrict num,
-                 int32_t *restrict row, real *restrict f, const int64_t width,
+                 int32_t *restrict row, real *restrict x, real *restrict f,
                  int32_t *restrict place, double *restrict out, const int32_t far,
                  const double again) {
-    real *restrict const x = f + FIELDS * width, *restrict const u = x + width;
-    real *restrict const share = u + width, *restrict const scale = share + width;
+    const int64_t end = far ? indptr[rows] - LANES - AHEAD : -1;
     for (int64_t r = 0; r < rows; r++) {
-        int64_t n = 0;
-        int32_t last = 0, unsorted = 0;
-        if (intercept) { row[0] = 0; x[0] = 1; n = 1; }
-        for (int64_t j = indptr[r]; j < indptr[r + 1]; j++) {
-            const int32_t i = indices[j] + 1;
-            unsorted |= i <= last;
-            last = i;
-            row[n] = i;
-            x[n] = (real)values[j];
-            n += x[n] != 0;
+        const int64_t first = indptr[r], count = indptr[r + 1] - first, begin = intercept != 0;
+        const int32_t *restrict from = indices + first;
+        int odd = 0;
+        row[0] = 0; x[0] = 1;
+        for (int64_t j = 0; j < count; j++) {
+            const real v = (real)values[first + j];
+            row[begin + j] = from[j] + 1;
+            x[begin + j] = v;
+            odd |= v == 0;
         }
-        if (unsorted) n = merged(row, x, n, place);
-        if (far && r + 1 < rows)
-            for (int64_t j = indptr[r + 1]; j < indptr[r + 2]; j++)
-                __builtin_prefetch(table + (int64_t)(indices[j] + 1) * FIELDS);
+        for (int64_t j = 1; j < count; j++) odd |= from[j] <= from[j - 1];
+        int64_t n = begin + count;
+        if (odd) n = merged(row, x, n, place);
         const int64_t whole = (n + LANES - 1) / LANES * LANES;
         for (int64_t j = n; j < whole; j++) { row[j] = row[0]; x[j] = 0; }
-        gather(table, row, whole, f, width);
-        int news = 0;
-        for (int64_t j = 0; j < n; j++) news |= (x[j] > f[j]) | (-x[j] > f[j]);
-        if (news) {
-            const double present = (double)n;
-            @announce.before@
-            for (int64_t j = 0; j < n; j++) {
-                if (x[j] <= f[j] && -x[j] <= f[j]) continue;
-                @announce.inside@
-                @announce.store@
+
+        real most[LANES] = {0};
+        for (int64_t j = 0; j < whole; j += LANES) {
+            real *restrict const g = f + j * COLUMNS;
+            if (first + j < end)
+                for (int k = 0; k < LANES; k++) {
+                    const real *at = table + (int64_t)(from[j + k + AHEAD] + 1) * FIELDS;
+                    __builtin_prefetch(at);
+                    if (@line@ % (FIELDS * sizeof(real))) __builtin_prefetch(at + FIELDS - 1);
+                }
+            gather(table, row + j, g);
+            #pragma omp simd
+            for (int k = 0; k < LANES; k++) {
+                const real v = x[j + k], a = v < 0 ? -v : v, over = a - g[k];
+                g[FIELDS * LANES + k] = v;
+                most[k] = over > most[k] ? over : most[k];
             }
-            for (int64_t j = n; j < whole; j++)
-                for (int k = 0; k < FIELDS; k++) f[k * width + j] = f[k * width];
         }
+        real over = 0;
+        for (int k = 0; k < LANES; k++) over = most[k] > over ? most[k] : over;
+        if (over > 0)
+            for (int64_t j = 0; j < whole; j += LANES) announce(num, f + j * COLUMNS, (double)n);
+
         double sums[3];
-        bet(num, f, width, whole, x, u, share, scale, sums);
+        { BETS; }
         double at = score(num, sums);
         out[r] = at;
         const double y = labels ? labels[r] : NAN, weight = weights ? weights[r] : 1;
-        if (!(weight > 0) || y != y) continue;
+        if (!labels || !(weight > 0) || missing(y)) continue;
         double steps, each, unit;
         {
             @observe.before@
             steps = @observe.steps@; each = @observe.each@; unit = @observe.unit@;
             @observe.store@
         }
-        for (int64_t step = 0; step < (int64_t)steps; step++) {
-            if (step) {
-                bet(num, f, width, whole, x, u, share, scale, sums);
-                at = score(num, sums);
-            }
+        for (int64_t step = 1;; step++) {
             const double wealth = @wealth@, clock = @clock@, rounds = @rounds@;
             double send;
             {
@@ -224,21 +286,36 @@ void paroli_rows(const int64_t rows, const int64_t *indptr, const int32_t *indic
                 send = @settle.send@;
                 @settle.store@
             }
-            update(num, f, width, whole, u, share, scale, send, wealth, clock, rounds,
-                   again);
+            if (step >= (int64_t)steps) {
+                for (int64_t j = 0; j < whole; j += LANES) {
+                    real *restrict const g = f + j * COLUMNS;
+                    update(g, send, wealth, clock, rounds, again);
+                    scatter(table, row + j, n - j < LANES ? (int)(n - j) : LANES, g);
+                }
+                break;
+            }
+            for (int64_t j = 0; j < whole; j += LANES)
+                update(f + j * COLUMNS, send, wealth, clock, rounds, again);
+            BETS;
+            at = score(num, sums);
         }
         {
             @finish.before@
             @finish.store@
         }
-        scatter(table, row, n, f, width);
     }
 }
 """
 
+COSTLY = ("divide", "sqrt")
+"""What is worth keeping from a bet until the features are updated, instead of computing it anew."""
 
-def source(learner: linear, real: str, value: str) -> str:
-    """The row loop of a learner, with features kept as ``real`` and values given as ``value``."""
+
+def source(learner: linear, real: str, value: str) -> tuple[str, int]:
+    """The row loop of a learner, with features kept as ``real`` and values given as ``value``.
+
+    Also how many columns a block of features has.
+    """
     xp, space = NAMESPACE, TraceSpace()
     template = learner.start(0.0)
     paths = list(flatten(template))
@@ -247,90 +324,121 @@ def source(learner: linear, real: str, value: str) -> str:
 
     x = entry("x", real)
     names = learner.bets.columns(xp, x)
-    columns = [entry(name, real) for name in names]
-    features = learner.bets.unpack(xp, columns)
-    inputs |= {name: f"f[{k} * width + j]" for k, name in enumerate(names)}
-    inputs |= {name: f"{name}[j]" for name in ("x", "u", "share", "scale")}
-    for name in (
-        "present",
-        "send",
-        "wealth",
-        "clock",
-        "rounds",
-        "again",
-        "y",
-        "weight",
-        "each",
-        "unit",
-        "at",
-    ):
+    features = learner.bets.unpack(xp, [entry(name, real) for name in names])
+    columns = [*names, "x", *Bet._fields]
+    for name in ("present", "send", "wealth", "clock", "rounds", "again", "y", "weight", "at"):
         inputs[name] = name
+    inputs |= {name: name for name in ("each", "unit")}
     sums = Sums(*[number(f"sum {k}") for k in range(3)])
     inputs |= {f"sum {k}": f"sums[{k}]" for k in range(3)}
     y, weight, each = number("y"), number("weight"), number("each")
 
     parts: dict[str, str] = {
         "real": TYPES[real], "value": TYPES[value], "fields": str(len(names)),
-        "lanes": str(LANES[real]),
+        "lanes": str(LANES), "line": str(LINE), "ahead": str(AHEAD),
         **{name: inputs[f"bet.{name}"] for name in ("wealth", "clock", "rounds")},
     }  # fmt: skip
 
-    def part(name: str, results: Mapping[str, Node], stored: Sequence[str] = ()) -> None:
+    def part(
+        name: str, results: Mapping[str, Node], stored: Mapping[str, str], unless: str = ""
+    ) -> None:
+        """One part of the skeleton: ``stored`` are C types and names of what it changes."""
         body = Body(list(results.values()), inputs)
         parts[f"{name}.before"] = "\n".join(body.before)
         parts[f"{name}.inside"] = "\n".join(body.inside)
         made = dict(zip(results, body.results, strict=True))
         parts.update({f"{name}.{key}": value for key, value in made.items()})
         # All values first: one may be made of what another replaces.
-        kinds = {key: "double" if key in paths else "real" for key in stored}
-        lines = [f"const {kinds[key]} new_{i} = {made[key]};" for i, key in enumerate(stored)]
-        lines += [f"{inputs[key]} = new_{i};" for i, key in enumerate(stored)]
+        lines = [
+            f"const {kind} new_{i} = {made[key]};" for i, (key, kind) in enumerate(stored.items())
+        ]
+        for i, key in enumerate(stored):
+            kept = f"{unless} ? {inputs[key]} : new_{i}" if unless else f"new_{i}"
+            lines.append(f"{inputs[key]} = {kept};")
         parts[f"{name}.store"] = "\n".join(lines)
 
+    def of_features(columns: Sequence[str]) -> dict[str, str]:
+        return dict.fromkeys(columns, TYPES[real])
+
     announced = learner.bets.announce(space, state.bet, features, x, number("present"))
-    part("announce", dict(zip(names, learner.bets.pack(announced), strict=True)), names)
 
     # From here on x counts as `counted` says: announced, |x| may still exceed M.
     within = learner.bets.counted(xp, features, x)
     bet, added = learner.bets.bet(space, state.bet, features, within)
-    part("bet", {str(k): node for k, node in enumerate([*bet, *map(summand, added)])})
-    part("score", {"0": learner.score(xp, state, sums)})
-
-    observed, steps, weighs, unit = learner.observe(xp, state, sums, y, weight)
-    results = flatten(observed) | {"steps": steps, "each": weighs, "unit": unit}
-    part("observe", results, paths)
-
-    settled, send = learner.settle(xp, state, sums, number("at"), y, each)
-    part("settle", flatten(settled) | {"send": send}, paths)
-    part("finish", flatten(learner.finish(xp, state, number("unit"))), paths)
 
     known = Bet(*[entry(name, real) for name in Bet._fields])
     of_bet = {name: number(name) for name in ("wealth", "clock", "rounds")}
     updated = learner.bets.update(
         space, state.bet._replace(**of_bet), features, known, number("send"), number("again")
     )
-    part("update", dict(zip(names, learner.bets.pack(updated), strict=True)), names)
+
+    packed = [learner.bets.pack(each_of) for each_of in (announced, updated)]
+    news, bets, adds, changes = _split(
+        without_roots([*packed[0], *bet, *map(summand, added), *packed[1]]),
+        [len(names), len(bet), len(added), len(names)],
+    )
+    before = {id(node) for node in in_order([*bets, *adds])}
+    kept = [n for n in in_order(changes) if n.op in COSTLY and not n.uniform and id(n) in before]
+    extra = {f"kept {k}": node for k, node in enumerate(kept)}
+    columns += extra
+    inputs |= {name: f"f[{k} * LANES + j]" for k, name in enumerate(columns)}
+    swapped = {id(node): entry(name, real) for name, node in extra.items()}
+    changes = _replaced(changes, swapped)
+    parts["columns"] = str(len(columns))
+
+    part("announce", dict(zip(names, news, strict=True)), of_features(names), unless="seen")
+    results = dict(zip(Bet._fields, bets, strict=True)) | extra
+    sums_of = {f"sum {k}": node for k, node in enumerate(adds)}
+    part("bet", results | sums_of, of_features(list(results)))
+    part("update", dict(zip(names, changes, strict=True)), of_features(names))
+    part("score", {"0": learner.score(xp, state, sums)}, {})
+
+    doubles = dict.fromkeys(paths, "double")
+    observed, steps, weighs, unit = learner.observe(xp, state, sums, y, weight)
+    part("observe", flatten(observed) | {"steps": steps, "each": weighs, "unit": unit}, doubles)
+    settled, send = learner.settle(xp, state, sums, number("at"), y, each)
+    part("settle", flatten(settled) | {"send": send}, doubles)
+    part("finish", flatten(learner.finish(xp, state, number("unit"))), doubles)
 
     text = SKELETON
     for name, code in parts.items():
         text = text.replace(f"@{name}@", code)
-    return PRELUDE + text
+    return PRELUDE + text, len(columns)
+
+
+def _split(nodes: Sequence[Node], counts: Sequence[int]) -> list[list[Node]]:
+    rest = iter(nodes)
+    return [[next(rest) for _ in range(count)] for count in counts]
+
+
+def _replaced(nodes: Sequence[Node], swapped: Mapping[int, Node]) -> list[Node]:
+    """The same with other nodes in some places."""
+    new: dict[int, Node] = {}
+    for old in in_order(nodes):
+        args = [new[id(arg)] for arg in old.args]
+        same = all(a is b for a, b in zip(args, old.args, strict=True))
+        made = old if same else Node(old.op, args, old.kind, old.dtype, old.label)
+        new[id(old)] = swapped.get(id(old), made)
+    return [new[id(node)] for node in nodes]
 
 
 @cache
-def _function(learner: linear, real: str, value: str) -> Callable[..., None]:
-    function: Callable[..., None] = load("rows", source(learner, real, value)).paroli_rows
+def _function(learner: linear, real: str, value: str) -> tuple[Callable[..., None], int]:
+    text, columns = source(learner, real, value)
+    function: Callable[..., None] = load("rows", text, FLAGS).paroli_rows
     function.restype = None  # type: ignore[attr-defined]
     pointer, count, flag = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32
     function.argtypes = [  # type: ignore[attr-defined]
-        count, *[pointer] * 5, flag, *[pointer] * 4, count, pointer, pointer, flag,
-        ctypes.c_double,
+        count, *[pointer] * 5, flag, *[pointer] * 7, flag, ctypes.c_double,
     ]  # fmt: skip
-    return function
+    return function, columns
 
 
-FAR = 1 << 20
+FAR = 1 << 19
 """Tables of more bytes than this are read ahead."""
+
+AHEAD = 48
+"""By how many features."""
 
 
 def rows(
@@ -360,20 +468,35 @@ def rows(
         intercept: whether every row has the constant feature 1.
         again: whether the rows were learned before.
     """
-    function = _function(learner, table.dtype.name, values.dtype.name)
+    function, columns = _function(learner, table.dtype.name, values.dtype.name)
     count = len(indptr) - 1
-    lanes = LANES[table.dtype.name]
-    width = int(np.diff(indptr).max(initial=0)) + 1 + lanes
-    row = np.empty(width, dtype=np.int32)
-    f = np.empty((table.shape[1] + 4, width), dtype=table.dtype)
-    place = np.zeros(len(table), dtype=np.int32)
+    row, x, f, place = _room(int(np.diff(indptr).max(initial=0)), columns, table.dtype)
     out = np.empty(count)
     function(
         count, _at(indptr), _at(indices), _at(values), _at(labels), _at(weights), intercept,
-        _at(table), _at(numbers), _at(row), _at(f), width, _at(place),
-        _at(out), table.nbytes > FAR, float(again),
+        _at(table), _at(numbers), _at(row), _at(x), _at(f), _at(place), _at(out),
+        table.nbytes > FAR, float(again),
     )  # fmt: skip
     return out
+
+
+def aligned(rows: int, columns: int, dtype: Any) -> npt.NDArray[Any]:
+    """Zeros that begin where a line of memory begins."""
+    count, size = rows * columns, np.dtype(dtype).itemsize
+    whole = np.zeros(count + LINE // size, dtype)
+    skip = -whole.ctypes.data % LINE // size
+    return whole[skip : skip + count].reshape(rows, columns)
+
+
+def _room(width: int, columns: int, dtype: np.dtype[Any]) -> tuple[npt.NDArray[Any], ...]:
+    """For rows of so many features: the features, their values, blocks, and places for hashes."""
+    padded = (width + 1 + LANES) // LANES * LANES
+    return (
+        np.empty(padded, np.int32),
+        np.empty(padded, dtype),
+        aligned(padded, columns, dtype),
+        np.empty(1 << (2 * padded + 2).bit_length(), np.int32),
+    )
 
 
 class OneRow:
@@ -393,26 +516,22 @@ class OneRow:
         numbers: npt.NDArray[np.float64],
         intercept: bool,
     ) -> None:
-        self._call = _function(learner, table.dtype.name, "float64")
+        self._call, self._columns = _function(learner, table.dtype.name, "float64")
         self._table, self._numbers, self._intercept = table, numbers, intercept
         self._room(64)
 
     def _room(self, width: int) -> None:
-        dtype = self._table.dtype
-        padded = width + 1 + LANES[dtype.name]
         self._width = width
         self._indptr, self._indices = np.zeros(2, np.int64), np.zeros(width, np.int32)
         self._values, self._told, self._out = np.zeros(width), np.zeros(2), np.zeros(1)
-        row, place = np.empty(padded, np.int32), np.zeros(len(self._table), np.int32)
-        f = np.empty((self._table.shape[1] + 4, padded), dtype)
-        self._kept = row, place, f
+        self._kept = _room(width, self._columns, self._table.dtype)
         told = _at(self._told)
         assert told is not None
         self._before = 1, _at(self._indptr), _at(self._indices), _at(self._values)
         self._labelled = told, told + self._told.itemsize
         self._after = (
-            self._intercept, _at(self._table), _at(self._numbers), _at(row), _at(f), padded,
-            _at(place), _at(self._out), 0, 0.0,
+            self._intercept, _at(self._table), _at(self._numbers), *map(_at, self._kept),
+            _at(self._out), 0, 0.0,
         )  # fmt: skip
 
     def __call__(
