@@ -20,7 +20,7 @@ The reductions of `paroli.core.labels` around the betting of `paroli.core.margin
 ...     np, state, sums, np.float64(1.0), np.float64(1.0)
 ... )
 >>> state, send = learner.settle(np, state, sums, np.float64(0.25), np.float64(1.0), each)
->>> float(state.bet.log_wealth.round(4)), float(send.round(4))
+>>> float(state.bet.wealth.round(4)), float(send.round(4))
 (0.1039, -0.1973)
 """
 

@@ -64,17 +64,21 @@ from paroli.core.diagonal import diagonal
 from paroli.core.learner import Coordinatewise, State, check_number
 from paroli.core.scinol import scinol
 from paroli.core.space import Array, Space, magnitude_ceiling
-from paroli.core.wealth import HALF, grown, log_loss_gradient, staked
+from paroli.core.wealth import (
+    FOLD,
+    HALF,
+    Product,
+    log_loss_gradient,
+    plus,
+    staked_product,
+    times,
+)
 
 OUTLYING = 3.0
 """A value beyond this many M is an outlier."""
 
 GROWTH = 1.05
 """By which factor an outlier lets M grow."""
-
-NO_WEALTH = -700.0
-"""The logarithm of as good as nothing: where the unit of the labels is not known yet."""
-
 
 ALGORITHM_2 = diagonal()
 SCINOL = scinol(epsilon=2.0, cap=None, rescale=False)
@@ -87,9 +91,10 @@ ScInOL starts with matters little."""
 class Numbers(NamedTuple):
     """What all features have in common."""
 
-    log_wealth: Array
+    books: Product
+    """The wealth."""
     wealth: Array
-    """What is staked: exp(log_wealth), below a ceiling."""
+    """What is staked: the same, below a ceiling."""
     clock: Array
     """C, the sum of all wealths that iterates were staked with."""
     rounds: Array
@@ -219,10 +224,9 @@ class margin:
     # A round --------------------------------------------------------------------------------
 
     def start(self, zero: Any, *, unit: bool = True) -> Numbers:
-        """Before the first row; without a unit the wealth comes with `top_up`."""
-        log_wealth = math.log(self.epsilon) if unit else NO_WEALTH
-        wealth = math.exp(log_wealth)
-        return Numbers(zero + log_wealth, zero + wealth, zero, zero, zero, zero)
+        """Before the first row; without a unit as good as all wealth comes with `top_up`."""
+        wealth = zero + (self.epsilon if unit else 1 / FOLD)
+        return Numbers(Product(wealth, zero), wealth, zero, zero, zero, zero)
 
     def counted(self, xp: Any, features: Features, x: Array) -> Array:
         """As what an announced x counts."""
@@ -273,18 +277,19 @@ class margin:
     def margin(self, xp: Any, numbers: Numbers, sums: Sums) -> Array:
         """The margin played."""
         m = numbers.wealth * clip(xp, sums.x_u, HALF)
-        return m + sums.x_sum / xp.maximum(numbers.rounds, 1.0) if self.average else m
+        # Not a quotient: the reciprocal does not wait for the sum.
+        return m + sums.x_sum * (1 / xp.maximum(numbers.rounds, 1.0)) if self.average else m
 
     def settle(self, xp: Any, numbers: Numbers, sums: Sums, slope: Array) -> tuple[Numbers, Array]:
         """The wealth after a slope within [-1, 1], and the factor of x in what is sent down."""
         p = clip(xp, sums.x_u, HALF)
         s_tilde = truncated(xp, slope, sums.x_u, p)
-        log_wealth = grown(xp, numbers.log_wealth, slope * p)
+        books = times(xp, numbers.books, 1 - slope * p)
         # |z| ≤ 2M; 'we rescale the gradients by a factor of 2'.
         send = log_loss_gradient(s_tilde, slope * p) / 2
-        wealth = staked(xp, log_wealth, self.ceiling)
+        wealth = staked_product(xp, books, self.ceiling)
         clock, rounds = numbers.clock + wealth, numbers.rounds + 1
-        return Numbers(log_wealth, wealth, clock, rounds, numbers.size, numbers.rows), send
+        return Numbers(books, wealth, clock, rounds, numbers.size, numbers.rows), send
 
     def update(
         self,
@@ -337,10 +342,5 @@ class margin:
 
     def top_up(self, xp: Any, numbers: Numbers, unit: Array, before: Array) -> Numbers:
         """The unit of the labels has grown: more to start with, in the unit that is known now."""
-        more = unit > before
-        log_more = xp.log(xp.where(more, unit - before, 1.0)) + math.log(self.epsilon)
-        larger = xp.maximum(numbers.log_wealth, log_more)
-        log_sum = larger + xp.log1p(xp.exp(-xp.abs(numbers.log_wealth - log_more)))
-        log_wealth = xp.where(more, log_sum, numbers.log_wealth)
-        wealth = staked(xp, log_wealth, self.ceiling)
-        return numbers._replace(log_wealth=log_wealth, wealth=wealth)
+        books = plus(xp, numbers.books, xp.maximum(unit - before, 0.0) * self.epsilon)
+        return numbers._replace(books=books, wealth=staked_product(xp, books, self.ceiling))

@@ -19,6 +19,7 @@ from paroli.core.learner import flatten, unflatten
 from paroli.core.linear import Linear, linear
 from paroli.core.losses import logistic
 from paroli.core.margin import Bet, Sums
+from paroli.linear import plain
 from paroli.native.build import load
 from paroli.native.c import PRELUDE, Body
 from paroli.native.trace import (
@@ -54,12 +55,12 @@ static inline int64_t bits_of(double x) { int64_t b; memcpy(&b, &x, 8); return b
 static inline double quick_exp(double x) {
     x = d_min(d_max(x, -708.0), 709.0);
     const double k = (x * 0x1.71547652b82fep0 + 0x1.8p52) - 0x1.8p52;
-    const double r = (x - k * LN2_HIGH) - k * LN2_LOW, r2 = r * r, r4 = r2 * r2;
+    const double r = (x - k * LN2_HIGH) - k * LN2_LOW, r2 = r * r, r4 = r2 * r2, r8 = r4 * r4;
     const double a = (1 + r) + r2 * (1.0 / 2 + r * (1.0 / 6));
     const double b = (1.0 / 24 + r * (1.0 / 120)) + r2 * (1.0 / 720 + r * (1.0 / 5040));
     const double c = (1.0 / 40320 + r * (1.0 / 362880)) + r2 * (1.0 / 3628800 + r * (1.0 / 39916800));
     const double d = 1.0 / 479001600 + r * (1.0 / 6227020800);
-    return (a + r4 * (b + r4 * (c + r4 * d))) * d_from_bits(((int64_t)k + 1023) << 52);
+    return ((a + r4 * b) + r8 * (c + r4 * d)) * d_from_bits(((int64_t)k + 1023) << 52);
 }
 static inline double quick_log1p(double x) {
     const double u = 1 + x, lost = (x - (u - 1)) / u;
@@ -184,8 +185,8 @@ static __attribute__((noinline)) void announce(const double *restrict num, real 
     }
 }
 
-INLINE void bet(const double *restrict num, real *restrict f, double *restrict s0,
-                double *restrict s1, double *restrict s2) {
+INLINE void bet(const double *restrict num, real *restrict f, real *restrict s0, real *restrict s1,
+                real *restrict s2) {
     real *restrict const x = f + FIELDS * LANES;
     @bet.before@
     #pragma omp simd
@@ -196,8 +197,9 @@ INLINE void bet(const double *restrict num, real *restrict f, double *restrict s
     }
 }
 
-INLINE void together(const double *restrict s, double *restrict sum) {
-    *sum = ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]));
+INLINE double together(const real *restrict s) {
+    const double a = (double)s[0] + s[4], b = (double)s[2] + s[6];
+    return (a + b) + (((double)s[1] + s[5]) + ((double)s[3] + s[7]));
 }
 
 INLINE double score(const double *restrict num, const double *restrict sums) {
@@ -216,31 +218,43 @@ INLINE void update(real *restrict f, const double send, const double wealth, con
 }
 
 #define BETS \
-    double s0[LANES] = {0}, s1[LANES] = {0}, s2[LANES] = {0}; \
+    real s0[LANES] = {0}, s1[LANES] = {0}, s2[LANES] = {0}; \
     for (int64_t j = 0; j < whole; j += LANES) bet(num, f + j * COLUMNS, s0, s1, s2); \
-    together(s0, sums); together(s1, sums + 1); together(s2, sums + 2)
+    sums[0] = together(s0); sums[1] = together(s1); sums[2] = together(s2)
 
 void paroli_rows(const int64_t rows, const int64_t *indptr, const int32_t *indices,
                  const value *values, const double *labels, const double *weights,
                  const int32_t intercept, real *restrict table, double *restrict num,
                  int32_t *restrict row, real *restrict x, real *restrict f,
-                 int32_t *restrict place, double *restrict out, const int32_t far,
-                 const double again) {
-    const int64_t end = far ? indptr[rows] - LANES - AHEAD : -1;
+                 int32_t *restrict place, double *restrict out, const int32_t plain,
+                 const int32_t far, const double again) {
+    const int64_t total = indptr[rows], end = far ? total - LANES - AHEAD : -1;
     for (int64_t r = 0; r < rows; r++) {
         const int64_t first = indptr[r], count = indptr[r + 1] - first, begin = intercept != 0;
-        const int32_t *restrict from = indices + first;
-        int odd = 0;
+        const int32_t *restrict const from = indices + first;
         row[0] = 0; x[0] = 1;
-        for (int64_t j = 0; j < count; j++) {
-            const real v = (real)values[first + j];
-            row[begin + j] = from[j] + 1;
-            x[begin + j] = v;
-            odd |= v == 0;
-        }
-        for (int64_t j = 1; j < count; j++) odd |= from[j] <= from[j - 1];
+        /* In whole vectors where there is something to read: what is too much is written over. */
+        const int64_t blocks = (count + LANES - 1) / LANES * LANES;
+        if (first + blocks <= total)
+            for (int64_t j = 0; j < blocks; j += LANES) {
+                #pragma omp simd
+                for (int k = 0; k < LANES; k++) {
+                    row[begin + j + k] = from[j + k] + 1;
+                    x[begin + j + k] = (real)values[first + j + k];
+                }
+            }
+        else
+            for (int64_t j = 0; j < count; j++) {
+                row[begin + j] = from[j] + 1;
+                x[begin + j] = (real)values[first + j];
+            }
         int64_t n = begin + count;
-        if (odd) n = merged(row, x, n, place);
+        if (!plain) {
+            int odd = 0;
+            for (int64_t j = 0; j < count; j++) odd |= x[begin + j] == 0;
+            for (int64_t j = 1; j < count; j++) odd |= from[j] <= from[j - 1];
+            if (odd) n = merged(row, x, n, place);
+        }
         const int64_t whole = (n + LANES - 1) / LANES * LANES;
         for (int64_t j = n; j < whole; j++) { row[j] = row[0]; x[j] = 0; }
 
@@ -305,6 +319,41 @@ void paroli_rows(const int64_t rows, const int64_t *indptr, const int32_t *indic
         }
     }
 }
+"""
+
+LOOK = r"""
+#include <stdint.h>
+
+/* Whether rows can be learned, before any is: bits of BROKEN to UNSORTED, and the longest row. */
+#define LOOK(value) \
+void paroli_look_##value(const int64_t rows, const int64_t *restrict indptr, const int64_t total, \
+                         const int32_t *restrict indices, const value *restrict values, \
+                         const int64_t dimensions, const value smallest, const value largest, \
+                         int64_t *restrict found) { \
+    int64_t longest = 0; \
+    int32_t broken = indptr[0] != 0 || indptr[rows] != total, outside = 0, refused = 0, tiny = 0; \
+    int32_t unsorted = 0; \
+    for (int64_t r = 0; r < rows; r++) { \
+        const int64_t count = indptr[r + 1] - indptr[r]; \
+        broken |= count < 0; \
+        longest = count > longest ? count : longest; \
+    } \
+    found[0] = @BROKEN@; \
+    if (broken) return; \
+    for (int64_t j = 0; j < total; j++) { \
+        outside |= (indices[j] < 0) | (indices[j] >= dimensions); \
+        const value size = values[j] < 0 ? -values[j] : values[j]; \
+        refused |= !(size <= largest); \
+        tiny |= size < smallest; \
+    } \
+    for (int64_t r = 0; r < rows; r++) \
+        for (int64_t j = indptr[r] + 1; j < indptr[r + 1]; j++) \
+            unsorted |= indices[j] <= indices[j - 1]; \
+    found[0] = outside * @OUTSIDE@ + refused * @REFUSED@ + tiny * @TINY@ + unsorted * @UNSORTED@; \
+    found[1] = longest; \
+}
+LOOK(float)
+LOOK(double)
 """
 
 COSTLY = ("divide", "sqrt")
@@ -429,7 +478,7 @@ def _function(learner: linear, real: str, value: str) -> tuple[Callable[..., Non
     function.restype = None  # type: ignore[attr-defined]
     pointer, count, flag = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32
     function.argtypes = [  # type: ignore[attr-defined]
-        count, *[pointer] * 5, flag, *[pointer] * 7, flag, ctypes.c_double,
+        count, *[pointer] * 5, flag, *[pointer] * 7, flag, flag, ctypes.c_double,
     ]  # fmt: skip
     return function, columns
 
@@ -452,6 +501,7 @@ def rows(
     weights: npt.NDArray[np.float64] | None,
     intercept: bool,
     again: bool = False,
+    seen: plain.Seen = plain.Seen(plain.UNSORTED, None),
 ) -> npt.NDArray[np.float64]:
     """Learn rows one after the other; return their scores, each before it was learned.
 
@@ -467,17 +517,51 @@ def rows(
         weights: 0: the row is not learned.
         intercept: whether every row has the constant feature 1.
         again: whether the rows were learned before.
+        seen: what `look` found.
     """
     function, columns = _function(learner, table.dtype.name, values.dtype.name)
     count = len(indptr) - 1
-    row, x, f, place = _room(int(np.diff(indptr).max(initial=0)), columns, table.dtype)
+    longest = int(np.diff(indptr).max(initial=0)) if seen.longest is None else seen.longest
+    row, x, f, place = _room(longest, columns, table.dtype)
     out = np.empty(count)
     function(
         count, _at(indptr), _at(indices), _at(values), _at(labels), _at(weights), intercept,
         _at(table), _at(numbers), _at(row), _at(x), _at(f), _at(place), _at(out),
-        table.nbytes > FAR, float(again),
+        not seen.bits, table.nbytes > FAR, float(again),
     )  # fmt: skip
     return out
+
+
+@cache
+def _look(value: str) -> Callable[..., None]:
+    text = LOOK
+    for name in ("BROKEN", "OUTSIDE", "REFUSED", "TINY", "UNSORTED"):
+        text = text.replace(f"@{name}@", str(getattr(plain, name)))
+    function: Callable[..., None] = getattr(load("look", text), f"paroli_look_{TYPES[value]}")
+    real = {"float32": ctypes.c_float, "float64": ctypes.c_double}[value]
+    pointer, count = ctypes.c_void_p, ctypes.c_int64
+    function.restype = None  # type: ignore[attr-defined]
+    function.argtypes = [  # type: ignore[attr-defined]
+        count, pointer, count, pointer, pointer, count, real, real, pointer,
+    ]  # fmt: skip
+    return function
+
+
+def look(
+    indptr: npt.NDArray[np.int64],
+    indices: npt.NDArray[np.int32],
+    values: npt.NDArray[Any],
+    dimensions: int,
+    smallest: float,
+    largest: float,
+) -> plain.Seen:
+    """As `paroli.linear.plain.look`."""
+    found = np.zeros(2, np.int64)
+    _look(values.dtype.name)(
+        len(indptr) - 1, _at(indptr), len(indices), _at(indices), _at(values), dimensions,
+        smallest, largest, _at(found),
+    )  # fmt: skip
+    return plain.Seen(int(found[0]), int(found[1]))
 
 
 def aligned(rows: int, columns: int, dtype: Any) -> npt.NDArray[Any]:
@@ -531,7 +615,7 @@ class OneRow:
         self._labelled = told, told + self._told.itemsize
         self._after = (
             self._intercept, _at(self._table), _at(self._numbers), *map(_at, self._kept),
-            _at(self._out), 0, 0.0,
+            _at(self._out), 0, 0, 0.0,
         )  # fmt: skip
 
     def __call__(
