@@ -210,6 +210,9 @@ class LinearLearner:
         )  # fmt: skip
 
     def _check_labels(self, labels: Floats) -> None:
+        if self.options["loss"] in CLASSIFYING and self.options["classes"] == 2:
+            if (np.abs(labels) == 1).all():  # nearly always
+                return
         given = labels[~np.isnan(labels)]
         if self.options["loss"] not in CLASSIFYING:
             allowed = np.isfinite(given)
@@ -239,6 +242,15 @@ class LinearLearner:
         of = np.where(known, labels, 0).astype(np.int64)
         shares = self.outputs(scores)[np.arange(len(of)), of]
         return np.where(known, -np.log(np.maximum(shares, np.finfo(np.float64).tiny)), np.nan)
+
+    def total_loss(self, scores: Floats, labels: Floats, weights: Floats | None = None) -> float:
+        """The sum of the rows' losses, each times its weight."""
+        if len(self._tables) == 1 and _native():
+            return native.total_loss(self.learner, scores, labels, weights)
+        if weights is None:
+            return float(np.nansum(self.losses(scores, labels)))
+        used = weights > 0
+        return float(np.nansum(weights[used] * self.losses(scores[used], labels[used])))
 
     def outputs(self, scores: Floats) -> Floats:
         """Probabilities (of +1; of each class), counts' means, or values."""

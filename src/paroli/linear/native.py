@@ -88,14 +88,14 @@ typedef @value@ value;
 #define INLINE static inline __attribute__((always_inline))
 
 /* Between features, a line each, and columns.  Eight by eight this is done in registers. */
-#if FIELDS >= 8 && defined(__has_builtin)
-#if __has_builtin(__builtin_shufflevector)
-#define EIGHT 1
-#endif
-#endif
-#ifdef EIGHT
 typedef real eight __attribute__((vector_size(8 * sizeof(real)), aligned(sizeof(real)), may_alias));
+#ifdef __has_builtin
+#if __has_builtin(__builtin_shufflevector)
 #define MIX __builtin_shufflevector
+#endif
+#endif
+#if FIELDS >= 8 && defined(MIX)
+#define EIGHT 1
 INLINE void transpose(eight r[8]) {
     eight a[8], b[8];
     for (int k = 0; k < 4; k++) {
@@ -185,21 +185,33 @@ static __attribute__((noinline)) void announce(const double *restrict num, real 
     }
 }
 
-INLINE void bet(const double *restrict num, real *restrict f, real *restrict s0, real *restrict s1,
-                real *restrict s2) {
+INLINE void bet(const double *restrict num, real *restrict f) {
     real *restrict const x = f + FIELDS * LANES;
     @bet.before@
     #pragma omp simd
     for (int j = 0; j < LANES; j++) {
         @bet.inside@
         @bet.store@
-        s0[j] += @bet.sum 0@; s1[j] += @bet.sum 1@; s2[j] += @bet.sum 2@;
     }
 }
 
-INLINE double together(const real *restrict s) {
-    const double a = (double)s[0] + s[4], b = (double)s[2] + s[6];
-    return (a + b) + (((double)s[1] + s[5]) + ((double)s[3] + s[7]));
+/* The sums over a row, and at last over the lanes. */
+INLINE void add_up(const real *restrict f, const int64_t whole, double *restrict sums) {
+    eight s[3] = {{0}, {0}, {0}};
+    for (int64_t j = 0; j < whole; j += LANES)
+        for (int k = 0; k < 3; k++)
+            s[k] += *(const eight *)(f + j * COLUMNS + (COLUMNS - 3 + k) * LANES);
+    for (int k = 0; k < 3; k++) {
+#ifdef MIX
+        const eight a = s[k] + MIX(s[k], s[k], 4, 5, 6, 7, 0, 1, 2, 3);
+        const eight b = a + MIX(a, a, 2, 3, 0, 1, 6, 7, 4, 5);
+        sums[k] = (double)b[0] + (double)b[1];
+#else
+        const real a = s[k][0] + s[k][4] + (s[k][2] + s[k][6]);
+        const real b = s[k][1] + s[k][5] + (s[k][3] + s[k][7]);
+        sums[k] = (double)a + (double)b;
+#endif
+    }
 }
 
 INLINE double score(const double *restrict num, const double *restrict sums) {
@@ -218,9 +230,8 @@ INLINE void update(real *restrict f, const double send, const double wealth, con
 }
 
 #define BETS \
-    real s0[LANES] = {0}, s1[LANES] = {0}, s2[LANES] = {0}; \
-    for (int64_t j = 0; j < whole; j += LANES) bet(num, f + j * COLUMNS, s0, s1, s2); \
-    sums[0] = together(s0); sums[1] = together(s1); sums[2] = together(s2)
+    for (int64_t j = 0; j < whole; j += LANES) bet(num, f + j * COLUMNS); \
+    add_up(f, whole, sums)
 
 void paroli_rows(const int64_t rows, const int64_t *indptr, const int32_t *indices,
                  const value *values, const double *labels, const double *weights,
@@ -319,6 +330,18 @@ void paroli_rows(const int64_t rows, const int64_t *indptr, const int32_t *indic
         }
     }
 }
+
+double paroli_loss(const int64_t rows, const double *restrict scores, const double *restrict labels,
+                   const double *restrict weights) {
+    double sum = 0;
+    for (int64_t r = 0; r < rows; r++) {
+        const double at = scores[r], y = labels[r], weight = weights ? weights[r] : 1;
+        if (missing(y) || !(weight > 0)) continue;
+        @value.before@
+        sum += weight * @value.0@;
+    }
+    return sum;
+}
 """
 
 LOOK = r"""
@@ -330,9 +353,8 @@ void paroli_look_##value(const int64_t rows, const int64_t *restrict indptr, con
                          const int32_t *restrict indices, const value *restrict values, \
                          const int64_t dimensions, const value smallest, const value largest, \
                          int64_t *restrict found) { \
-    int64_t longest = 0; \
-    int32_t broken = indptr[0] != 0 || indptr[rows] != total, outside = 0, refused = 0, tiny = 0; \
-    int32_t unsorted = 0; \
+    int64_t longest = 0, falls = 0; \
+    int32_t broken = indptr[0] != 0 || indptr[rows] != total, refused = 0, tiny = 0; \
     for (int64_t r = 0; r < rows; r++) { \
         const int64_t count = indptr[r + 1] - indptr[r]; \
         broken |= count < 0; \
@@ -340,16 +362,32 @@ void paroli_look_##value(const int64_t rows, const int64_t *restrict indptr, con
     } \
     found[0] = @BROKEN@; \
     if (broken) return; \
+    int32_t least = 0, most = -1; \
     for (int64_t j = 0; j < total; j++) { \
-        outside |= (indices[j] < 0) | (indices[j] >= dimensions); \
-        const value size = values[j] < 0 ? -values[j] : values[j]; \
-        refused |= !(size <= largest); \
-        tiny |= size < smallest; \
+        least = indices[j] < least ? indices[j] : least; \
+        most = indices[j] > most ? indices[j] : most; \
     } \
-    for (int64_t r = 0; r < rows; r++) \
-        for (int64_t j = indptr[r] + 1; j < indptr[r + 1]; j++) \
-            unsorted |= indices[j] <= indices[j - 1]; \
-    found[0] = outside * @OUTSIDE@ + refused * @REFUSED@ + tiny * @TINY@ + unsorted * @UNSORTED@; \
+    /* A part at a time: counts of few bits. */ \
+    for (int64_t begin = 0; begin < total; begin += 4096) { \
+        const int64_t end = begin + 4096 < total ? begin + 4096 : total; \
+        int32_t large = 0, small = 0, down = 0; \
+        for (int64_t j = begin; j < end; j++) { \
+            const value size = values[j] < 0 ? -values[j] : values[j]; \
+            large += size <= largest ? 0 : 1; \
+            small += size < smallest ? 1 : 0; \
+        } \
+        for (int64_t j = begin > 0 ? begin : 1; j < end; j++) down += indices[j] <= indices[j - 1]; \
+        refused |= large > 0; \
+        tiny |= small > 0; \
+        falls += down; \
+    } \
+    /* Where one row ends and the next begins features may fall. */ \
+    for (int64_t r = 0; r < rows; r++) { \
+        const int64_t first = indptr[r]; \
+        if (first > 0 && first < indptr[r + 1]) falls -= indices[first] <= indices[first - 1]; \
+    } \
+    found[0] = (least < 0 || most >= dimensions) * @OUTSIDE@ + refused * @REFUSED@ \
+             + tiny * @TINY@ + (falls > 0) * @UNSORTED@; \
     found[1] = longest; \
 }
 LOOK(float)
@@ -429,17 +467,18 @@ def source(learner: linear, real: str, value: str) -> tuple[str, int]:
     before = {id(node) for node in in_order([*bets, *adds])}
     kept = [n for n in in_order(changes) if n.op in COSTLY and not n.uniform and id(n) in before]
     extra = {f"kept {k}": node for k, node in enumerate(kept)}
-    columns += extra
+    summed = {f"summed {k}": node for k, node in enumerate(adds)}
+    columns += [*extra, *summed]  # `add_up` finds the last ones
     inputs |= {name: f"f[{k} * LANES + j]" for k, name in enumerate(columns)}
     swapped = {id(node): entry(name, real) for name, node in extra.items()}
     changes = _replaced(changes, swapped)
     parts["columns"] = str(len(columns))
 
     part("announce", dict(zip(names, news, strict=True)), of_features(names), unless="seen")
-    results = dict(zip(Bet._fields, bets, strict=True)) | extra
-    sums_of = {f"sum {k}": node for k, node in enumerate(adds)}
-    part("bet", results | sums_of, of_features(list(results)))
+    results = dict(zip(Bet._fields, bets, strict=True)) | extra | summed
+    part("bet", results, of_features(list(results)))
     part("update", dict(zip(names, changes, strict=True)), of_features(names))
+    part("value", {"0": learner.loss.value(xp, number("at"), y)}, {})
     part("score", {"0": learner.score(xp, state, sums)}, {})
 
     doubles = dict.fromkeys(paths, "double")
@@ -472,9 +511,15 @@ def _replaced(nodes: Sequence[Node], swapped: Mapping[int, Node]) -> list[Node]:
 
 
 @cache
-def _function(learner: linear, real: str, value: str) -> tuple[Callable[..., None], int]:
+def _library(learner: linear, real: str, value: str) -> tuple[ctypes.CDLL, int]:
     text, columns = source(learner, real, value)
-    function: Callable[..., None] = load("rows", text, FLAGS).paroli_rows
+    return load("rows", text, FLAGS), columns
+
+
+@cache
+def _function(learner: linear, real: str, value: str) -> tuple[Callable[..., None], int]:
+    library, columns = _library(learner, real, value)
+    function: Callable[..., None] = library.paroli_rows
     function.restype = None  # type: ignore[attr-defined]
     pointer, count, flag = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32
     function.argtypes = [  # type: ignore[attr-defined]
@@ -581,6 +626,19 @@ def _room(width: int, columns: int, dtype: np.dtype[Any]) -> tuple[npt.NDArray[A
         aligned(padded, columns, dtype),
         np.empty(1 << (2 * padded + 2).bit_length(), np.int32),
     )
+
+
+def total_loss(
+    learner: linear,
+    scores: npt.NDArray[np.float64],
+    labels: npt.NDArray[np.float64],
+    weights: npt.NDArray[np.float64] | None,
+) -> float:
+    """The sum of the losses at scores, each times its weight; where a label is NaN there is none."""
+    function = _library(learner, "float32", "float64")[0].paroli_loss
+    function.restype, function.argtypes = ctypes.c_double, [ctypes.c_int64, *[ctypes.c_void_p] * 3]
+    total: float = function(len(labels), _at(scores), _at(labels), _at(weights))
+    return total
 
 
 class OneRow:
