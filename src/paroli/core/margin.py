@@ -190,31 +190,35 @@ class margin:
 
     def columns(self, xp: Any, like: Array) -> list[str]:
         """The names of what is kept for each feature."""
-        names = ["M", "B", "N"] if self.prior > 0 else ["M", "B"]
-        for k, brick in enumerate(self.inner):
-            kept = brick.kept_leaf(brick.init_leaf(xp, like))
-            names += [f"inner.{k}.{i}" for i in range(len(kept))]
-        return names
+        kept = [len(brick.kept_leaf(brick.init_leaf(xp, like))) for brick in self.inner]
+        first = [f"inner.{k}.0" for k in range(len(kept))]
+        others = [f"inner.{k}.{i}" for k, count in enumerate(kept) for i in range(1, count)]
+        return ["M", "B", *first, *others, *(["N"] if self.prior > 0 else [])]
 
     def unpack(self, xp: Any, columns: Sequence[Array]) -> Features:
         """Columns as features: the inner learners' largest gradient is 1."""
         M, B, *rest = columns
-        N = rest.pop(0) if self.prior > 0 else xp.zeros_like(M)
+        N = rest.pop() if self.prior > 0 else xp.zeros_like(M)
+        first = [rest.pop(0) for _ in self.inner]
         inner = []
-        for brick in self.inner:
+        for brick, wealth in zip(self.inner, first, strict=True):
             state = in_units(xp, brick, brick.init_leaf(xp, M))
-            own = [rest.pop(0) for _ in brick.kept_leaf(state)]
-            inner.append(brick.restored_leaf(xp, state, own))
+            others = [rest.pop(0) for _ in brick.kept_leaf(state)[1:]]
+            inner.append(brick.restored_leaf(xp, state, [wealth, *others]))
         return Features(M, B, N, tuple(inner))
 
     def pack(self, features: Features) -> list[Array]:
-        """The inverse of `unpack`."""
-        columns = [features.M, features.B]
-        if self.prior > 0:
-            columns.append(features.N)
-        for brick, state in zip(self.inner, features.inner, strict=True):
-            columns += brick.kept_leaf(state)
-        return columns
+        """The inverse of `unpack`.
+
+        What the bets begin with comes last, and what they need last comes first: the bets of a row
+        need not wait until B is known, the last thing that the row before has changed.
+        """
+        kept = [
+            brick.kept_leaf(state) for brick, state in zip(self.inner, features.inner, strict=True)
+        ]
+        others = [column for own in kept for column in own[1:]]
+        counted = [features.N] if self.prior > 0 else []
+        return [features.M, features.B, *(own[0] for own in kept), *others, *counted]
 
     def fresh(self, xp: Any, like: Array) -> Features:
         """Features that were never seen."""

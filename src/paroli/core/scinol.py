@@ -140,9 +140,7 @@ class scinol(Coordinatewise):
         # The bet follows from the rest.  S², since gradients in units of M stay in the float range.
         return state.wealth, state.S * state.S, state.G
 
-    def restored_leaf(
-        self, xp: Any, like: ScinolState, kept: Sequence[Array]
-    ) -> ScinolState:
+    def restored_leaf(self, xp: Any, like: ScinolState, kept: Sequence[Array]) -> ScinolState:
         wealth, squares, G = kept
         return self._betting(xp, wealth, like.M, xp.sqrt(squares), G)
 

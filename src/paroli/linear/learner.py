@@ -210,9 +210,9 @@ class LinearLearner:
         )  # fmt: skip
 
     def _check_labels(self, labels: Floats) -> None:
-        if self.options["loss"] in CLASSIFYING and self.options["classes"] == 2:
-            if (np.abs(labels) == 1).all():  # nearly always
-                return
+        two = self.options["loss"] in CLASSIFYING and self.options["classes"] == 2
+        if two and (np.abs(labels) == 1).all():  # nearly always
+            return
         given = labels[~np.isnan(labels)]
         if self.options["loss"] not in CLASSIFYING:
             allowed = np.isfinite(given)
@@ -246,7 +246,8 @@ class LinearLearner:
     def total_loss(self, scores: Floats, labels: Floats, weights: Floats | None = None) -> float:
         """The sum of the rows' losses, each times its weight."""
         if len(self._tables) == 1 and _native():
-            return native.total_loss(self.learner, scores, labels, weights)
+            precision = self.options["precision"]
+            return native.total_loss(self.learner, precision, scores, labels, weights)
         if weights is None:
             return float(np.nansum(self.losses(scores, labels)))
         used = weights > 0

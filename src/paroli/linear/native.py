@@ -41,9 +41,9 @@ LANES = 8
 LINE = 64
 """What is read from memory at once, in bytes."""
 
-FLAGS = ("-ffinite-math-only", "-fno-signed-zeros")
+FLAGS = ("-ffinite-math-only", "-fno-signed-zeros", "-ffp-contract=fast")
 """What is not finite is refused before anything is learned; a label that is missing is told by its
-bits."""
+bits.  Where products are rounded once less, what a slope of 0 leaves as it is still stays so."""
 
 SKELETON = r"""
 /* Exponentials and logarithms stand where they are needed: a call costs more than they do.  Both by
@@ -58,9 +58,9 @@ static inline double quick_exp(double x) {
     const double r = (x - k * LN2_HIGH) - k * LN2_LOW, r2 = r * r, r4 = r2 * r2, r8 = r4 * r4;
     const double a = (1 + r) + r2 * (1.0 / 2 + r * (1.0 / 6));
     const double b = (1.0 / 24 + r * (1.0 / 120)) + r2 * (1.0 / 720 + r * (1.0 / 5040));
-    const double c = (1.0 / 40320 + r * (1.0 / 362880)) + r2 * (1.0 / 3628800 + r * (1.0 / 39916800));
-    const double d = 1.0 / 479001600 + r * (1.0 / 6227020800);
-    return ((a + r4 * b) + r8 * (c + r4 * d)) * d_from_bits(((int64_t)k + 1023) << 52);
+    const double c = 1.0 / 40320 + r * (1.0 / 362880), d = 1.0 / 3628800 + r * (1.0 / 39916800);
+    const double e = 1.0 / 479001600 + r * (1.0 / 6227020800);
+    return ((a + r4 * b) + r8 * ((c + r2 * d) + r4 * e)) * d_from_bits(((int64_t)k + 1023) << 52);
 }
 static inline double quick_log1p(double x) {
     const double u = 1 + x, lost = (x - (u - 1)) / u;
@@ -87,8 +87,10 @@ typedef @value@ value;
 #define AHEAD @ahead@
 #define INLINE static inline __attribute__((always_inline))
 
-/* Between features, a line each, and columns.  Eight by eight this is done in registers. */
+/* Between features, a line each, and columns: four by four in registers, one half of a line after
+   the other, so that what is read from one does not wait for what was written to the other. */
 typedef real eight __attribute__((vector_size(8 * sizeof(real)), aligned(sizeof(real)), may_alias));
+typedef real half __attribute__((vector_size(4 * sizeof(real)), aligned(sizeof(real)), may_alias));
 #ifdef __has_builtin
 #if __has_builtin(__builtin_shufflevector)
 #define MIX __builtin_shufflevector
@@ -96,62 +98,61 @@ typedef real eight __attribute__((vector_size(8 * sizeof(real)), aligned(sizeof(
 #endif
 #if FIELDS >= 8 && defined(MIX)
 #define EIGHT 1
-INLINE void transpose(eight r[8]) {
-    eight a[8], b[8];
-    for (int k = 0; k < 4; k++) {
-        a[2 * k] = MIX(r[2 * k], r[2 * k + 1], 0, 8, 2, 10, 4, 12, 6, 14);
-        a[2 * k + 1] = MIX(r[2 * k], r[2 * k + 1], 1, 9, 3, 11, 5, 13, 7, 15);
+INLINE void transpose(eight r[4]) {
+    eight a[4];
+    for (int k = 0; k < 2; k++) {
+        a[2 * k] = MIX(r[2 * k], r[2 * k + 1], 0, 8, 1, 9, 4, 12, 5, 13);
+        a[2 * k + 1] = MIX(r[2 * k], r[2 * k + 1], 2, 10, 3, 11, 6, 14, 7, 15);
     }
-    for (int k = 0; k < 8; k += 4)
-        for (int m = 0; m < 2; m++) {
-            b[k + m] = MIX(a[k + m], a[k + m + 2], 0, 1, 8, 9, 4, 5, 12, 13);
-            b[k + m + 2] = MIX(a[k + m], a[k + m + 2], 2, 3, 10, 11, 6, 7, 14, 15);
-        }
-    for (int m = 0; m < 4; m++) {
-        r[m] = MIX(b[m], b[m + 4], 0, 1, 2, 3, 8, 9, 10, 11);
-        r[m + 4] = MIX(b[m], b[m + 4], 4, 5, 6, 7, 12, 13, 14, 15);
+    for (int k = 0; k < 2; k++) {
+        r[2 * k] = MIX(a[k], a[k + 2], 0, 1, 8, 9, 4, 5, 12, 13);
+        r[2 * k + 1] = MIX(a[k], a[k + 2], 2, 3, 10, 11, 6, 7, 14, 15);
     }
 }
 #endif
 
 /* A block has LANES features; what is missing to the last one is the row's first feature once more,
    with x = 0, and is not kept. */
-INLINE void gather(const real *restrict table, const int32_t *restrict row, real *restrict f) {
+INLINE void gather(real *restrict table, const int32_t *restrict row, real *restrict f) {
+    real *at[LANES];
+    for (int k = 0; k < LANES; k++) at[k] = table + (int64_t)row[k] * FIELDS;
 #ifdef EIGHT
-    eight r[8];
-    for (int k = 0; k < 8; k++) {
-        const real *kept = table + (int64_t)row[k] * FIELDS;
-        r[k] = *(const eight *)kept;
-        for (int m = 8; m < FIELDS; m++) f[m * LANES + k] = kept[m];
+    for (int h = 4; h >= 0; h -= 4) {
+        eight r[4];
+        for (int k = 0; k < 4; k++)
+            r[k] = MIX(*(half *)(at[k] + h), *(half *)(at[k + 4] + h), 0, 1, 2, 3, 4, 5, 6, 7);
+        transpose(r);
+        for (int k = 0; k < 4; k++) *(eight *)(f + (h + k) * LANES) = r[k];
     }
-    transpose(r);
-    for (int k = 0; k < 8; k++) *(eight *)(f + k * LANES) = r[k];
+    const int rest = 8;
 #else
-    for (int k = 0; k < LANES; k++) {
-        const real *restrict kept = table + (int64_t)row[k] * FIELDS;
-        for (int m = 0; m < FIELDS; m++) f[m * LANES + k] = kept[m];
-    }
+    const int rest = 0;
 #endif
+    for (int k = 0; k < LANES; k++)
+        for (int m = rest; m < FIELDS; m++) f[m * LANES + k] = at[k][m];
 }
 
+/* The first n of a block. */
 INLINE void scatter(real *restrict table, const int32_t *restrict row, const int n,
                     const real *restrict f) {
+    real *at[LANES];
+    for (int k = 0; k < LANES; k++) at[k] = table + (int64_t)row[k] * FIELDS;
 #ifdef EIGHT
-    eight r[8];
-    for (int k = 0; k < 8; k++) r[k] = *(const eight *)(f + k * LANES);
-    transpose(r);
-    for (int k = 0; k < 8; k++) {
-        if (k >= n) break;
-        real *kept = table + (int64_t)row[k] * FIELDS;
-        *(eight *)kept = r[k];
-        for (int m = 8; m < FIELDS; m++) kept[m] = f[m * LANES + k];
+    for (int h = 4; h >= 0; h -= 4) {
+        eight r[4];
+        for (int k = 0; k < 4; k++) r[k] = *(const eight *)(f + (h + k) * LANES);
+        transpose(r);
+        for (int k = 0; k < 4; k++)
+            if (k < n) *(half *)(at[k] + h) = MIX(r[k], r[k], 0, 1, 2, 3);
+        for (int k = 4; k < 8; k++)
+            if (k < n) *(half *)(at[k] + h) = MIX(r[k - 4], r[k - 4], 4, 5, 6, 7);
     }
+    const int rest = 8;
 #else
-    for (int k = 0; k < n; k++) {
-        real *restrict kept = table + (int64_t)row[k] * FIELDS;
-        for (int m = 0; m < FIELDS; m++) kept[m] = f[m * LANES + k];
-    }
+    const int rest = 0;
 #endif
+    for (int k = 0; k < n; k++)
+        for (int m = rest; m < FIELDS; m++) at[k][m] = f[m * LANES + k];
 }
 
 /* Features that come twice in a row are added up; those that come to nothing are left out.  Where
@@ -376,7 +377,8 @@ void paroli_look_##value(const int64_t rows, const int64_t *restrict indptr, con
             large += size <= largest ? 0 : 1; \
             small += size < smallest ? 1 : 0; \
         } \
-        for (int64_t j = begin > 0 ? begin : 1; j < end; j++) down += indices[j] <= indices[j - 1]; \
+        for (int64_t j = begin > 0 ? begin : 1; j < end; j++) \
+            down += indices[j] <= indices[j - 1]; \
         refused |= large > 0; \
         tiny |= small > 0; \
         falls += down; \
@@ -454,7 +456,7 @@ def source(learner: linear, real: str, value: str) -> tuple[str, int]:
     bet, added = learner.bets.bet(space, state.bet, features, within)
 
     known = Bet(*[entry(name, real) for name in Bet._fields])
-    of_bet = {name: number(name) for name in ("wealth", "clock", "rounds")}
+    of_bet: dict[str, Any] = {name: number(name) for name in ("wealth", "clock", "rounds")}
     updated = learner.bets.update(
         space, state.bet._replace(**of_bet), features, known, number("send"), number("again")
     )
@@ -630,12 +632,16 @@ def _room(width: int, columns: int, dtype: np.dtype[Any]) -> tuple[npt.NDArray[A
 
 def total_loss(
     learner: linear,
+    precision: str,
     scores: npt.NDArray[np.float64],
     labels: npt.NDArray[np.float64],
     weights: npt.NDArray[np.float64] | None,
 ) -> float:
-    """The sum of the losses at scores, each times its weight; where a label is NaN there is none."""
-    function = _library(learner, "float32", "float64")[0].paroli_loss
+    """The sum of the losses at scores, each times its weight; where a label is NaN there is none.
+
+    The precision is that of the row loop: it is the same library.
+    """
+    function = _library(learner, precision, precision)[0].paroli_loss
     function.restype, function.argtypes = ctypes.c_double, [ctypes.c_int64, *[ctypes.c_void_p] * 3]
     total: float = function(len(labels), _at(scores), _at(labels), _at(weights))
     return total

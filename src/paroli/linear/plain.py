@@ -21,7 +21,6 @@ from paroli.core.learner import flatten, unflatten
 from paroli.core.linear import Linear, linear
 from paroli.core.space import NUMPY
 
-
 BROKEN, OUTSIDE, REFUSED, TINY, UNSORTED = (1 << k for k in range(5))
 """What may be found in rows: an ``indptr`` that does not rise from 0 to the number of values; a
 feature that does not exist; a value that is not finite or too large; one that counts as 0; a row

@@ -92,9 +92,7 @@ class _Recursive(BaseEstimator):  # type: ignore[misc]
         learner: LinearLearner = self.learner_
         return learner.predict_batch(_rows(X, None, None))
 
-    def _fit(
-        self, X: Any, labels: Floats, weights: Floats | None, learner: LinearLearner
-    ) -> None:
+    def _fit(self, X: Any, labels: Floats, weights: Floats | None, learner: LinearLearner) -> None:
         rng = check_random_state(self.random_state)
         if not (self.warm_start and hasattr(self, "learner_")):
             self._loss, self._weight = 0.0, 0.0
@@ -311,7 +309,8 @@ class RecursiveClassifier(ClassifierMixin, _Recursive):  # type: ignore[misc]
         return 2 * place - 1 if two else place
 
     def _places(self, y: Any) -> npt.NDArray[np.intp]:
-        return np.minimum(np.searchsorted(self.classes_, y), len(self.classes_) - 1)
+        last = len(self.classes_) - 1
+        return np.asarray(np.minimum(np.searchsorted(self.classes_, y), last), dtype=np.intp)
 
     def _weights(self, X: Any, y: Any, sample_weight: Any) -> Floats | None:
         weights = _weights_of(sample_weight, X)
