@@ -249,6 +249,8 @@ void paroli_rows(const int64_t rows, const int64_t *indptr, const int32_t *indic
         const int64_t blocks = (count + LANES - 1) / LANES * LANES;
         if (first + blocks <= total)
             for (int64_t j = 0; j < blocks; j += LANES) {
+                __builtin_prefetch(from + j + @stream@);
+                __builtin_prefetch(values + first + j + @stream@);
                 #pragma omp simd
                 for (int k = 0; k < LANES; k++) {
                     row[begin + j + k] = from[j + k] + 1;
@@ -276,8 +278,8 @@ void paroli_rows(const int64_t rows, const int64_t *indptr, const int32_t *indic
             if (first + j < end)
                 for (int k = 0; k < LANES; k++) {
                     const real *at = table + (int64_t)(from[j + k + AHEAD] + 1) * FIELDS;
-                    __builtin_prefetch(at);
-                    if (@line@ % (FIELDS * sizeof(real))) __builtin_prefetch(at + FIELDS - 1);
+                    __builtin_prefetch(at, 1);
+                    if (@line@ % (FIELDS * sizeof(real))) __builtin_prefetch(at + FIELDS - 1, 1);
                 }
             gather(table, row + j, g);
             #pragma omp simd
@@ -290,7 +292,12 @@ void paroli_rows(const int64_t rows, const int64_t *indptr, const int32_t *indic
         real over = 0;
         for (int k = 0; k < LANES; k++) over = most[k] > over ? most[k] : over;
         if (over > 0)
-            for (int64_t j = 0; j < whole; j += LANES) announce(num, f + j * COLUMNS, (double)n);
+            for (int64_t j = 0; j < whole; j += LANES) {
+                real *restrict const g = f + j * COLUMNS;
+                int more = 0;
+                for (int k = 0; k < LANES; k++) more |= fabs(g[FIELDS * LANES + k]) > g[k];
+                if (more) announce(num, g, (double)n);
+            }
 
         double sums[3];
         { BETS; }
@@ -424,7 +431,7 @@ def source(learner: linear, real: str, value: str) -> tuple[str, int]:
 
     parts: dict[str, str] = {
         "real": TYPES[real], "value": TYPES[value], "fields": str(len(names)),
-        "lanes": str(LANES), "line": str(LINE), "ahead": str(AHEAD),
+        "lanes": str(LANES), "line": str(LINE), "ahead": str(AHEAD), "stream": str(STREAM),
         **{name: inputs[f"bet.{name}"] for name in ("wealth", "clock", "rounds")},
     }  # fmt: skip
 
@@ -533,8 +540,11 @@ def _function(learner: linear, real: str, value: str) -> tuple[Callable[..., Non
 FAR = 1 << 19
 """Tables of more bytes than this are read ahead."""
 
-AHEAD = 48
+AHEAD = 192
 """By how many features."""
+
+STREAM = 512
+"""By how many values the rows themselves are read ahead."""
 
 
 def rows(
