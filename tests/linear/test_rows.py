@@ -32,6 +32,7 @@ class Stream:
     scale: float
     heavy: bool
     """Whether some weights are large, some 0, and some labels missing."""
+    longest: int = 5
 
     def batch(self) -> SimpleNamespace:
         """Rows with features twice, zeros, outliers, and features that come late."""
@@ -40,7 +41,7 @@ class Stream:
         indptr, indices, values = [0], [], []
         for t in range(self.rows):
             there = 1 + (self.d - 1) * t // max(self.rows - 1, 1)  # late features
-            row = rng.integers(0, there, rng.integers(0, 6))
+            row = rng.integers(0, there, rng.integers(0, self.longest + 1))
             x = rng.standard_normal(len(row)) * unit[row]
             x[rng.random(len(row)) < 0.1] = 0.0
             x[rng.random(len(row)) < 0.05] *= 100
@@ -152,6 +153,30 @@ def test_compiled_is_dense(stream: Stream, options: dict[str, Any]) -> None:
     batch = stream.batch()
     dense = literal.play(*as_lists(batch), stream.d, loss=stream.loss, first=stream.rows, **options)
     assert distance(played(batch, True, loss=stream.loss, **options), dense) < 1e-10
+
+
+@needs_compiler
+@pytest.mark.parametrize("options", [{}, {"prior": 3.0}, {"inner": "scinol"}], ids=str)
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(
+    seed=st.integers(0, 2**16),
+    longest=st.integers(6, 60),
+    d=st.integers(1, 60),
+    heavy=st.booleans(),
+    repeated=st.booleans(),
+)
+def test_long_rows_are_those_of_numpy(
+    options: dict[str, Any], seed: int, longest: int, d: int, heavy: bool, repeated: bool
+) -> None:
+    """Rows of several blocks, with something left over, sorted or not."""
+    batch = Stream(seed, 40, d, "logistic", 1.0, heavy, longest).batch()
+    if not repeated:
+        rows = [dict(sorted(row.items())) for row in as_lists(batch)[0][:40]]
+        rows = [{i: x for i, x in row.items() if x} for row in rows]
+        batch.indptr = np.cumsum([0, *map(len, rows)])
+        batch.indices = np.array([i for row in rows for i in row], dtype=np.int32)
+        batch.values = np.array([x for row in rows for x in row.values()])
+    assert distance(played(batch, True, **options), played(batch, False, **options)) < 1e-10
 
 
 @pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=needs_compiler)])
