@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paroli import OnlineLearner, diagonal, recursive, rescaled
-from paroli.linear import LinearLearner, learner
+from paroli.linear import LinearLearner, learner, native, plain
 from paroli.linear.learner import INNER, LOSSES
 from paroli.native.build import available
 from tests.linear import literal
@@ -32,6 +32,7 @@ class Stream:
     scale: float
     heavy: bool
     """Whether some weights are large, some 0, and some labels missing."""
+    longest: int = 5
 
     def batch(self) -> SimpleNamespace:
         """Rows with features twice, zeros, outliers, and features that come late."""
@@ -40,7 +41,7 @@ class Stream:
         indptr, indices, values = [0], [], []
         for t in range(self.rows):
             there = 1 + (self.d - 1) * t // max(self.rows - 1, 1)  # late features
-            row = rng.integers(0, there, rng.integers(0, 6))
+            row = rng.integers(0, there, rng.integers(0, self.longest + 1))
             x = rng.standard_normal(len(row)) * unit[row]
             x[rng.random(len(row)) < 0.1] = 0.0
             x[rng.random(len(row)) < 0.05] *= 100
@@ -154,6 +155,30 @@ def test_compiled_is_dense(stream: Stream, options: dict[str, Any]) -> None:
     assert distance(played(batch, True, loss=stream.loss, **options), dense) < 1e-10
 
 
+@needs_compiler
+@pytest.mark.parametrize("options", [{}, {"prior": 3.0}, {"inner": "scinol"}], ids=str)
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(
+    seed=st.integers(0, 2**16),
+    longest=st.integers(6, 60),
+    d=st.integers(1, 60),
+    heavy=st.booleans(),
+    repeated=st.booleans(),
+)
+def test_long_rows_are_those_of_numpy(
+    options: dict[str, Any], seed: int, longest: int, d: int, heavy: bool, repeated: bool
+) -> None:
+    """Rows of several blocks, with something left over, sorted or not."""
+    batch = Stream(seed, 40, d, "logistic", 1.0, heavy, longest).batch()
+    if not repeated:
+        rows = [dict(sorted(row.items())) for row in as_lists(batch)[0][:40]]
+        rows = [{i: x for i, x in row.items() if x} for row in rows]
+        batch.indptr = np.cumsum([0, *map(len, rows)])
+        batch.indices = np.array([i for row in rows for i in row], dtype=np.int32)
+        batch.values = np.array([x for row in rows for x in row.values()])
+    assert distance(played(batch, True, **options), played(batch, False, **options)) < 1e-10
+
+
 @pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=needs_compiler)])
 def test_the_papers_variant_is_the_bricks_stack(compiled: bool) -> None:
     """``variant="paper"`` plays what the printed algorithm's bricks play on the gradients s·x."""
@@ -167,3 +192,57 @@ def test_the_papers_variant_is_the_bricks_stack(compiled: bool) -> None:
         expected.append(x @ whole.point)
         whole.update(-y / (1 + np.exp(y * expected[-1])) * x)
     assert distance(got, expected) < 1e-10
+
+
+@needs_compiler
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(data=st.data())
+def test_rows_are_seen_alike(data: st.DataObject) -> None:
+    """What is looked at before rows are learned: C finds what NumPy finds."""
+    value = data.draw(st.sampled_from([np.float32, np.float64]))
+    odd = st.sampled_from([0.0, -0.0, 1e-9, -1e-9, 1e9, np.inf, -np.inf, np.nan, 1.0, -2.0])
+    counts = data.draw(st.lists(st.integers(0, 9), max_size=5))
+    total = sum(counts)
+    values = np.ones(total, value)
+    indices = np.concatenate([[np.arange(c)] for c in counts if c] or [[[]]], axis=1)[0]
+    indices = indices.astype(np.int32)
+    if total:
+        k = data.draw(st.integers(0, total - 1))
+        values[k] = data.draw(odd)
+        indices[data.draw(st.integers(0, total - 1))] += data.draw(st.integers(-3, 3))
+    indptr = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)]).astype(np.int64)
+    indptr[data.draw(st.integers(0, len(counts)))] += data.draw(st.sampled_from([0, 0, 0, 1, -1]))
+    given_ = indptr, indices, values, 9, 1e-3, 1e3
+    seen = native.look(*given_)
+    assert seen.bits == plain.look(*given_).bits
+    if not seen.bits & plain.BROKEN:
+        assert seen.longest == max(counts, default=0) or (np.diff(indptr) != counts).any()
+
+
+@needs_compiler
+@pytest.mark.parametrize("loss", LOSSES)
+def test_the_sum_of_losses_is_theirs(loss: str) -> None:
+    batch = Stream(5, 200, 5, loss, 1.0, True).batch()
+    scores = played(batch, True, loss=loss)[:200]
+    with pytest.MonkeyPatch.context() as patch:
+        totals = []
+        for compiled in (True, False):
+            patch.setattr(learner, "_told", [compiled])
+            model = LinearLearner(loss)
+            totals += [
+                model.total_loss(scores, batch.labels, weights) for weights in (batch.weights, None)
+            ]
+    used = batch.weights * ~np.isnan(batch.labels)
+    own = LinearLearner(loss).losses(scores, np.nan_to_num(batch.labels))
+    assert totals[:2] == pytest.approx(totals[2:], rel=1e-12)
+    assert totals[0] == pytest.approx(float(used @ own), rel=1e-12)
+
+
+def test_features_begin_where_lines_of_memory_begin() -> None:
+    model = LinearLearner(dimensions=3)
+    model.grow(100_000)
+    again = LinearLearner.from_arrays(model.to_arrays())
+    for each in (model, again):
+        (table,) = each._tables
+        assert table.ctypes.data % native.LINE == 0
+        assert native.LINE % (table.shape[1] * table.itemsize) == 0

@@ -106,3 +106,20 @@ def test_dask_trains_shards_and_streams() -> None:
             model = client.submit(went_on, model, block, pure=False).result()
     assert (combined(parts).coef_ == combined([fitted(block) for block in blocks]).coef_).all()
     assert (model.coef_ == RecursiveClassifier(shuffle=False).fit(X, y).coef_).all()
+
+
+def test_ray_trains_shards() -> None:
+    """On a local cluster."""
+    ray = pytest.importorskip("ray")
+    X, y = binary(1200)
+    blocks = [(X[k : k + 300], y[k : k + 300]) for k in range(0, 1200, 300)]
+
+    def fitted(block: Any) -> Any:
+        return RecursiveClassifier(shuffle=False).fit(*block)
+
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    try:
+        parts = ray.get([ray.remote(fitted).remote(block) for block in blocks])
+    finally:
+        ray.shutdown()
+    assert (combined(parts).coef_ == combined([fitted(block) for block in blocks]).coef_).all()

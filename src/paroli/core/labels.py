@@ -21,7 +21,7 @@ The theorems hold on that longer stream, whose length is the sum of the n.
 >>> from paroli.core.losses import squared
 >>> labels = start(0.0)
 >>> for y in (1e4, 3e4):
-...     labels = seen(np, labels, np.float64(y), np.float64(1.0))
+...     labels = seen(np, squared(), labels, np.float64(y), np.float64(1.0))
 >>> [float(score(np, squared(), labels, np.float64(m))) for m in (0.0, 7e3, 1e9)]
 [20000.0, 27000.0, 30000.0]
 >>> tuple(map(float, in_steps(np, labels, np.float64(2.5))))
@@ -59,10 +59,12 @@ def start(zero: Any) -> Labels:
     return Labels(zero, zero, zero, zero, zero)
 
 
-def seen(xp: Any, labels: Labels, y: Array, weight: Array) -> Labels:
+def seen(xp: Any, loss: Loss, labels: Labels, y: Array, weight: Array) -> Labels:
     """After a row of this label and (positive) weight."""
-    first = labels.rows < 1
     total = labels.weight + weight
+    if loss.unit == "none":  # mean and range are of no use
+        return labels._replace(weight=total, rows=labels.rows + 1)
+    first = labels.rows < 1
     return Labels(
         labels.mean + (y - labels.mean) * (weight / total),
         xp.where(first, y, xp.minimum(labels.low, y)),

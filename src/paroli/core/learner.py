@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from numbers import Real
 from typing import Any, NamedTuple, TypeAlias
 
@@ -202,6 +203,15 @@ class Coordinatewise(Learner):
         Whoever sends gradients in units of it need not keep it: it is 1.
         """
         return None
+
+    def kept_leaf(self, state: State) -> tuple[Array, ...]:
+        """The fewest numbers that say all about a leaf whose `largest` gradient is known."""
+        return tuple(getattr(state, name) for name in state._fields if name != self.largest)
+
+    def restored_leaf(self, xp: Any, like: State, kept: Sequence[Array]) -> State:
+        """The state that `kept_leaf` is of; ``like`` is any state with that largest gradient."""
+        names = [name for name in like._fields if name != self.largest]
+        return like._replace(**dict(zip(names, kept, strict=True)))
 
     def endowed_leaf(self, xp: Any, state: State, share: Array) -> State:
         """The state with this share of its wealth."""

@@ -20,8 +20,8 @@ The reductions of `paroli.core.labels` around the betting of `paroli.core.margin
 ...     np, state, sums, np.float64(1.0), np.float64(1.0)
 ... )
 >>> state, send = learner.settle(np, state, sums, np.float64(0.25), np.float64(1.0), each)
->>> float(state.bet.log_wealth.round(4)), float(send.round(4))
-(0.1039, -0.1973)
+>>> float(state.bet.wealth.round(4)), float(send.round(4))
+(1.1095, -0.1973)
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class linear:
         self, xp: Any, state: Linear, sums: Sums, y: Array, weight: Array
     ) -> tuple[Linear, Array, Array, Array]:
         """The label comes: how many steps to learn in, what each weighs; the unit until now."""
-        known = labels.seen(xp, state.labels, y, weight)
+        known = labels.seen(xp, self.loss, state.labels, y, weight)
         steps, each = labels.in_steps(xp, known, weight)
         unit = labels.scale(self.loss, state.labels, each)
         return Linear(self.bets.measured(state.bet, sums), known), steps, each, unit

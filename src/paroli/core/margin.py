@@ -64,17 +64,21 @@ from paroli.core.diagonal import diagonal
 from paroli.core.learner import Coordinatewise, State, check_number
 from paroli.core.scinol import scinol
 from paroli.core.space import Array, Space, magnitude_ceiling
-from paroli.core.wealth import HALF, grown, log_loss_gradient, staked
+from paroli.core.wealth import (
+    FOLD,
+    HALF,
+    Product,
+    log_loss_gradient,
+    plus,
+    staked_product,
+    times,
+)
 
 OUTLYING = 3.0
 """A value beyond this many M is an outlier."""
 
 GROWTH = 1.05
 """By which factor an outlier lets M grow."""
-
-NO_WEALTH = -700.0
-"""The logarithm of as good as nothing: where the unit of the labels is not known yet."""
-
 
 ALGORITHM_2 = diagonal()
 SCINOL = scinol(epsilon=2.0, cap=None, rescale=False)
@@ -87,9 +91,10 @@ ScInOL starts with matters little."""
 class Numbers(NamedTuple):
     """What all features have in common."""
 
-    log_wealth: Array
+    books: Product
+    """The wealth."""
     wealth: Array
-    """What is staked: exp(log_wealth), below a ceiling."""
+    """What is staked: the same, below a ceiling."""
     clock: Array
     """C, the sum of all wealths that iterates were staked with."""
     rounds: Array
@@ -185,31 +190,35 @@ class margin:
 
     def columns(self, xp: Any, like: Array) -> list[str]:
         """The names of what is kept for each feature."""
-        names = ["M", "B", "N"] if self.prior > 0 else ["M", "B"]
-        for k, brick in enumerate(self.inner):
-            fields = brick.init_leaf(xp, like)._fields
-            names += [f"inner.{k}.{field}" for field in fields if field != brick.largest]
-        return names
+        kept = [len(brick.kept_leaf(brick.init_leaf(xp, like))) for brick in self.inner]
+        first = [f"inner.{k}.0" for k in range(len(kept))]
+        others = [f"inner.{k}.{i}" for k, count in enumerate(kept) for i in range(1, count)]
+        return ["M", "B", *first, *others, *(["N"] if self.prior > 0 else [])]
 
     def unpack(self, xp: Any, columns: Sequence[Array]) -> Features:
         """Columns as features: the inner learners' largest gradient is 1."""
         M, B, *rest = columns
-        N = rest.pop(0) if self.prior > 0 else xp.zeros_like(M)
+        N = rest.pop() if self.prior > 0 else xp.zeros_like(M)
+        first = [rest.pop(0) for _ in self.inner]
         inner = []
-        for brick in self.inner:
+        for brick, wealth in zip(self.inner, first, strict=True):
             state = in_units(xp, brick, brick.init_leaf(xp, M))
-            own = {f: rest.pop(0) for f in state._fields if f != brick.largest}
-            inner.append(state._replace(**own))
+            others = [rest.pop(0) for _ in brick.kept_leaf(state)[1:]]
+            inner.append(brick.restored_leaf(xp, state, [wealth, *others]))
         return Features(M, B, N, tuple(inner))
 
     def pack(self, features: Features) -> list[Array]:
-        """The inverse of `unpack`."""
-        columns = [features.M, features.B]
-        if self.prior > 0:
-            columns.append(features.N)
-        for brick, state in zip(self.inner, features.inner, strict=True):
-            columns += [getattr(state, f) for f in state._fields if f != brick.largest]
-        return columns
+        """The inverse of `unpack`.
+
+        What the bets begin with comes last, and what they need last comes first: the bets of a row
+        need not wait until B is known, the last thing that the row before has changed.
+        """
+        kept = [
+            brick.kept_leaf(state) for brick, state in zip(self.inner, features.inner, strict=True)
+        ]
+        others = [column for own in kept for column in own[1:]]
+        counted = [features.N] if self.prior > 0 else []
+        return [features.M, features.B, *(own[0] for own in kept), *others, *counted]
 
     def fresh(self, xp: Any, like: Array) -> Features:
         """Features that were never seen."""
@@ -219,10 +228,9 @@ class margin:
     # A round --------------------------------------------------------------------------------
 
     def start(self, zero: Any, *, unit: bool = True) -> Numbers:
-        """Before the first row; without a unit the wealth comes with `top_up`."""
-        log_wealth = math.log(self.epsilon) if unit else NO_WEALTH
-        wealth = math.exp(log_wealth)
-        return Numbers(zero + log_wealth, zero + wealth, zero, zero, zero, zero)
+        """Before the first row; without a unit as good as all wealth comes with `top_up`."""
+        wealth = zero + (self.epsilon if unit else 1 / FOLD)
+        return Numbers(Product(wealth, zero), wealth, zero, zero, zero, zero)
 
     def counted(self, xp: Any, features: Features, x: Array) -> Array:
         """As what an announced x counts."""
@@ -273,18 +281,19 @@ class margin:
     def margin(self, xp: Any, numbers: Numbers, sums: Sums) -> Array:
         """The margin played."""
         m = numbers.wealth * clip(xp, sums.x_u, HALF)
-        return m + sums.x_sum / xp.maximum(numbers.rounds, 1.0) if self.average else m
+        # Not a quotient: the reciprocal does not wait for the sum.
+        return m + sums.x_sum * (1 / xp.maximum(numbers.rounds, 1.0)) if self.average else m
 
     def settle(self, xp: Any, numbers: Numbers, sums: Sums, slope: Array) -> tuple[Numbers, Array]:
         """The wealth after a slope within [-1, 1], and the factor of x in what is sent down."""
         p = clip(xp, sums.x_u, HALF)
         s_tilde = truncated(xp, slope, sums.x_u, p)
-        log_wealth = grown(xp, numbers.log_wealth, slope * p)
+        books = times(xp, numbers.books, 1 - slope * p)
         # |z| ≤ 2M; 'we rescale the gradients by a factor of 2'.
         send = log_loss_gradient(s_tilde, slope * p) / 2
-        wealth = staked(xp, log_wealth, self.ceiling)
+        wealth = staked_product(xp, books, self.ceiling)
         clock, rounds = numbers.clock + wealth, numbers.rounds + 1
-        return Numbers(log_wealth, wealth, clock, rounds, numbers.size, numbers.rows), send
+        return Numbers(books, wealth, clock, rounds, numbers.size, numbers.rows), send
 
     def update(
         self,
@@ -337,10 +346,5 @@ class margin:
 
     def top_up(self, xp: Any, numbers: Numbers, unit: Array, before: Array) -> Numbers:
         """The unit of the labels has grown: more to start with, in the unit that is known now."""
-        more = unit > before
-        log_more = xp.log(xp.where(more, unit - before, 1.0)) + math.log(self.epsilon)
-        larger = xp.maximum(numbers.log_wealth, log_more)
-        log_sum = larger + xp.log1p(xp.exp(-xp.abs(numbers.log_wealth - log_more)))
-        log_wealth = xp.where(more, log_sum, numbers.log_wealth)
-        wealth = staked(xp, log_wealth, self.ceiling)
-        return numbers._replace(log_wealth=log_wealth, wealth=wealth)
+        books = plus(xp, numbers.books, xp.maximum(unit - before, 0.0) * self.epsilon)
+        return numbers._replace(books=books, wealth=staked_product(xp, books, self.ceiling))

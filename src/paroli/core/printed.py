@@ -30,11 +30,14 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from paroli.core.learner import Coordinatewise
-from paroli.core.margin import ALGORITHM_2, NO_WEALTH, Bet, Features, Sums, in_units, margin
+from paroli.core.margin import ALGORITHM_2, Bet, Features, Sums, in_units, margin
 from paroli.core.space import Array, Space
 from paroli.core.wealth import grown, log_loss_gradient, staked
 
 INITIAL_G_MAX = 1e-8
+
+NO_WEALTH = -700.0
+"""The logarithm of as good as nothing: where the unit of the labels is not known yet."""
 
 
 class PrintedNumbers(NamedTuple):
@@ -100,3 +103,12 @@ class printed(margin):
 
     def measured(self, numbers: Any, sums: Sums) -> Any:
         return numbers
+
+    def top_up(self, xp: Any, numbers: Any, unit: Array, before: Array) -> Any:
+        more = unit > before
+        log_more = xp.log(xp.where(more, unit - before, 1.0)) + math.log(self.epsilon)
+        larger = xp.maximum(numbers.log_wealth, log_more)
+        log_sum = larger + xp.log1p(xp.exp(-xp.abs(numbers.log_wealth - log_more)))
+        log_wealth = xp.where(more, log_sum, numbers.log_wealth)
+        wealth = staked(xp, log_wealth, self.ceiling)
+        return numbers._replace(log_wealth=log_wealth, wealth=wealth)

@@ -32,6 +32,7 @@ np.True_
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -138,6 +139,14 @@ class scinol(Coordinatewise):
 
     def wealth_leaf(self, xp: Any, state: ScinolState) -> Array:
         return state.wealth
+
+    def kept_leaf(self, state: ScinolState) -> tuple[Array, ...]:
+        # The bet follows from the rest.  S², since gradients in units of M stay in the float range.
+        return state.wealth, state.S * state.S, state.G
+
+    def restored_leaf(self, xp: Any, like: ScinolState, kept: Sequence[Array]) -> ScinolState:
+        wealth, squares, G = kept
+        return self._betting(xp, wealth, like.M, xp.sqrt(squares), G)
 
     def endowed_leaf(self, xp: Any, state: ScinolState, share: Array) -> ScinolState:
         return self._betting(xp, state.wealth * share, state.M, state.S, state.G)

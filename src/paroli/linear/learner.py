@@ -146,7 +146,7 @@ class LinearLearner:
         )
         models = classes if loss in CLASSIFYING and classes > 2 else 1
         columns = len(self.learner.bets.columns(np, np.zeros(1)))
-        self._tables = [np.zeros((dimensions + 1, columns), precision) for _ in range(models)]
+        self._tables = [native.aligned(dimensions + 1, columns, precision) for _ in range(models)]
         start = list(flatten(self.learner.start(np.float64(0.0))).values())
         self._numbers = np.array([start] * models, dtype=np.float64)
 
@@ -199,17 +199,20 @@ class LinearLearner:
         """Make room for features that appear late."""
         more = dimensions - self.dimensions
         if more > 0:
-            self._tables = [np.pad(table, ((0, more), (0, 0))) for table in self._tables]
+            self._tables = [_copied(table, len(table) + more) for table in self._tables]
 
-    def _rows(self, k: int, batch: Rows, labels: Floats | None, again: bool = False) -> Floats:
+    def _rows(self, k: int, batch: _Rows, labels: Floats | None, again: bool = False) -> Floats:
         numbers = self._numbers[k]
         loop = native.rows if _native() else plain.rows
         return loop(
             self.learner, self._tables[k], numbers, batch.indptr, batch.indices, batch.values,
-            labels, batch.weights, bool(self.options["intercept"]), again,
+            labels, batch.weights, bool(self.options["intercept"]), again, batch.seen,
         )  # fmt: skip
 
     def _check_labels(self, labels: Floats) -> None:
+        two = self.options["loss"] in CLASSIFYING and self.options["classes"] == 2
+        if two and (np.abs(labels) == 1).all():  # nearly always
+            return
         given = labels[~np.isnan(labels)]
         if self.options["loss"] not in CLASSIFYING:
             allowed = np.isfinite(given)
@@ -239,6 +242,16 @@ class LinearLearner:
         of = np.where(known, labels, 0).astype(np.int64)
         shares = self.outputs(scores)[np.arange(len(of)), of]
         return np.where(known, -np.log(np.maximum(shares, np.finfo(np.float64).tiny)), np.nan)
+
+    def total_loss(self, scores: Floats, labels: Floats, weights: Floats | None = None) -> float:
+        """The sum of the rows' losses, each times its weight."""
+        if len(self._tables) == 1 and _native():
+            precision = self.options["precision"]
+            return native.total_loss(self.learner, precision, scores, labels, weights)
+        if weights is None:
+            return float(np.nansum(self.losses(scores, labels)))
+        used = weights > 0
+        return float(np.nansum(weights[used] * self.losses(scores[used], labels[used])))
 
     def outputs(self, scores: Floats) -> Floats:
         """Probabilities (of +1; of each class), counts' means, or values."""
@@ -324,8 +337,15 @@ class LinearLearner:
                     f"{own.dtype} with {own.shape[1]} columns"
                 )
         learner._numbers = numbers
-        learner._tables = [np.array(table, order="C") for table in tables]
+        learner._tables = [_copied(table, len(table)) for table in tables]
         return learner
+
+
+def _copied(table: npt.NDArray[Any], rows: int) -> npt.NDArray[Any]:
+    """A table with these features, and room for as many as ``rows``."""
+    copy = native.aligned(rows, table.shape[1], table.dtype)
+    copy[: len(table)] = table
+    return copy
 
 
 _told: list[bool] = []
@@ -348,7 +368,7 @@ def _native() -> bool:
     return _told[0]
 
 
-def checked(batch: Rows, precision: str, *, labelled: bool = True) -> Rows:
+def checked(batch: Rows, precision: str, *, labelled: bool = True) -> _Rows:
     """The batch in the types that the row loop reads; what would corrupt the state is refused."""
     values = np.ascontiguousarray(batch.values)
     if values.dtype not in (np.float32, np.float64):
@@ -356,25 +376,30 @@ def checked(batch: Rows, precision: str, *, labelled: bool = True) -> Rows:
     indptr = np.ascontiguousarray(batch.indptr, dtype=np.int64)
     indices = np.ascontiguousarray(batch.indices, dtype=np.int32)
     rows = len(indptr) - 1
-    if rows < 0 or indptr[0] != 0 or indptr[-1] != len(indices) or (np.diff(indptr) < 0).any():
-        raise ValueError("indptr must rise from 0 to the number of indices")
     if len(values) != len(indices):
         raise ValueError(f"there are {len(indices)} indices but {len(values)} values")
-    if len(indices) and (indices.min() < 0 or indices.max() >= batch.dimensions):
-        raise ValueError(f"indices must be from 0 to dimensions - 1 = {batch.dimensions - 1}")
-    size = np.abs(values)
     # Whichever is narrower: a float64 limit is beyond what a float32 can be compared with.
     smallest, largest = RANGE[
         "float64" if values.dtype.name == precision == "float64" else "float32"
     ]
-    if not (size <= largest).all():
-        bad = values[np.argmin(size <= largest)]
+    look = native.look if _native() else plain.look
+    seen = (
+        look(indptr, indices, values, batch.dimensions, smallest, largest)
+        if rows >= 0
+        else plain.Seen(plain.BROKEN, None)
+    )
+    if seen.bits & plain.BROKEN:
+        raise ValueError("indptr must rise from 0 to the number of indices")
+    if seen.bits & plain.OUTSIDE:
+        raise ValueError(f"indices must be from 0 to dimensions - 1 = {batch.dimensions - 1}")
+    if seen.bits & plain.REFUSED:
+        bad = values[np.argmin(np.abs(values) <= largest)]
         raise ValueError(
             f"values must be finite, and at most {largest:g} in {precision}, not {bad}: leave "
             "missing ones out, and give large ones another unit; nothing was learned"
         )
-    if (size < smallest).any():
-        values = np.where(size < smallest, values.dtype.type(0), values)
+    if seen.bits & plain.TINY:
+        values = np.where(np.abs(values) < smallest, values.dtype.type(0), values)
     labels = weights = None
     if labelled:
         if batch.labels is None:
@@ -388,7 +413,7 @@ def checked(batch: Rows, precision: str, *, labelled: bool = True) -> Rows:
                 raise ValueError(f"there are {rows} rows but weights of shape {weights.shape}")
             if not (np.isfinite(weights) & (weights >= 0)).all():
                 raise ValueError("weights must be finite and at least 0; nothing was learned")
-    return _Rows(indptr, indices, values, labels, weights, batch.dimensions)
+    return _Rows(indptr, indices, values, labels, weights, batch.dimensions, seen)
 
 
 class _Rows:
@@ -400,18 +425,20 @@ class _Rows:
         labels: Floats | None,
         weights: Floats | None,
         dimensions: int,
+        seen: plain.Seen,
     ) -> None:
         self.indptr, self.indices, self.values = indptr, indices, values
         self.labels, self.weights, self.dimensions = labels, weights, dimensions
+        self.seen = seen
 
 
-def _without_unknown(batch: Rows, dimensions: int) -> Rows:
+def _without_unknown(batch: _Rows, dimensions: int) -> _Rows:
     """Features beyond the model's have no weight."""
     known = batch.indices < dimensions
     before = np.concatenate([[0], np.cumsum(known)])
     return _Rows(
         before[batch.indptr], batch.indices[known], batch.values[known],
-        batch.labels, batch.weights, dimensions,
+        batch.labels, batch.weights, dimensions, batch.seen,
     )  # fmt: skip
 
 

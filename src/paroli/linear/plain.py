@@ -12,7 +12,7 @@ array([0.   , 0.333])
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,44 @@ import numpy.typing as npt
 from paroli.core.learner import flatten, unflatten
 from paroli.core.linear import Linear, linear
 from paroli.core.space import NUMPY
+
+BROKEN, OUTSIDE, REFUSED, TINY, UNSORTED = (1 << k for k in range(5))
+"""What may be found in rows: an ``indptr`` that does not rise from 0 to the number of values; a
+feature that does not exist; a value that is not finite or too large; one that counts as 0; a row
+whose features do not rise."""
+
+
+class Seen(NamedTuple):
+    """What was found in rows."""
+
+    bits: int
+    longest: int | None
+    """How many values the longest row has, where that was counted."""
+
+
+def look(
+    indptr: npt.NDArray[np.int64],
+    indices: npt.NDArray[np.int32],
+    values: npt.NDArray[Any],
+    dimensions: int,
+    smallest: float,
+    largest: float,
+) -> Seen:
+    """What there is to know of rows before any is learned.
+
+    >>> look(np.array([0, 2]), np.array([1, 0], np.int32), np.array([0.5, 1e-9]), 2, 1e-3, 1e3)
+    Seen(bits=24, longest=2)
+    """
+    counts = np.diff(indptr)
+    if indptr[0] != 0 or indptr[-1] != len(indices) or (counts < 0).any():
+        return Seen(BROKEN, None)
+    size = np.abs(values)
+    bits = OUTSIDE * bool(((indices < 0) | (indices >= dimensions)).any())
+    bits += REFUSED * (not (size <= largest).all()) + TINY * bool((size < smallest).any())
+    rises = np.diff(indices) > 0
+    begins = indptr[1:-1]
+    rises[begins[(begins > 0) & (begins < len(indices))] - 1] = True
+    return Seen(int(bits + UNSORTED * (not rises.all())), int(counts.max(initial=0)))
 
 
 def rows(
@@ -33,6 +71,7 @@ def rows(
     weights: npt.NDArray[np.float64] | None,
     intercept: bool,
     again: bool = False,
+    seen: Seen = Seen(UNSORTED, None),
 ) -> npt.NDArray[np.float64]:
     """As `paroli.linear.native.rows`."""
     bets, xp = learner.bets, np

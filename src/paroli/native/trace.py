@@ -180,6 +180,44 @@ def in_order(results: Iterable[Node]) -> list[Node]:
     return list(done.values())
 
 
+def without_roots(results: Sequence[Node]) -> list[Node]:
+    """The same, where no square leaves the float range: no root is taken of what is squared again.
+
+    What is computed twice is one node, and a length is the root of a sum of squares.
+
+    >>> x, y, z = entry("x"), entry("y"), entry("z")
+    >>> length = NAMESPACE.hypot(NAMESPACE.hypot(NAMESPACE.sqrt(x), y), z)
+    >>> without_roots([length])
+    [sqrt(add(add(input(x), multiply(input(y), input(y))), multiply(input(z), input(z))))]
+    """
+    made: dict[Any, Node] = {}
+    new: dict[int, Node] = {}
+
+    def node(op: str, args: Sequence[Node], like: Node) -> Node:
+        label = like.label if op in ("input", "constant", "nearest") else None
+        # A constant's type and sign count: 1 and True, 0.0 and -0.0 are equal.
+        exact = (type(label), repr(label))
+        key = (op, tuple(map(id, args)), like.kind, like.dtype, exact)
+        if key not in made:
+            varies = not like.uniform and not args
+            made[key] = Node(op, args, like.kind, like.dtype, label, varies=varies)
+        return made[key]
+
+    def square(root: Node) -> Node:
+        return root.args[0] if root.op == "sqrt" else node("multiply", (root, root), root)
+
+    for old in in_order(results):
+        args = [new[id(arg)] for arg in old.args]
+        if old.op == "hypot":
+            total = node("add", [square(arg) for arg in args], old)
+            new[id(old)] = node("sqrt", (total,), old)
+        elif old.op == "multiply" and args[0] is args[1]:
+            new[id(old)] = square(args[0])
+        else:
+            new[id(old)] = node(old.op, args, old)
+    return [new[id(result)] for result in results]
+
+
 def _binary(op: str, a: Any, b: Any) -> Node:
     like = a if isinstance(a, Node) else b
     a, b = _node(a, like), _node(b, like)

@@ -92,13 +92,14 @@ class _Recursive(BaseEstimator):  # type: ignore[misc]
         learner: LinearLearner = self.learner_
         return learner.predict_batch(_rows(X, None, None))
 
-    def _fit(self, X: Any, labels: Floats, weights: Floats, learner: LinearLearner) -> None:
+    def _fit(self, X: Any, labels: Floats, weights: Floats | None, learner: LinearLearner) -> None:
         rng = check_random_state(self.random_state)
         if not (self.warm_start and hasattr(self, "learner_")):
             self._loss, self._weight = 0.0, 0.0
         for number in range(self.n_passes):
             order = rng.permutation(len(labels)) if self.shuffle else slice(None)
-            self._learn(learner, X[order], labels[order], weights[order], again=number > 0)
+            own = None if weights is None else weights[order]
+            self._learn(learner, X[order], labels[order], own, again=number > 0)
             if number == 0:
                 validated = self._loss, self._weight
         # What was learned before cannot be validated by learning it again.
@@ -110,14 +111,13 @@ class _Recursive(BaseEstimator):  # type: ignore[misc]
         learner: LinearLearner,
         X: Any,
         labels: Floats,
-        weights: Floats,
+        weights: Floats | None,
         *,
         again: bool = False,
     ) -> None:
         scores = learner.partial_fit_batch(_rows(X, labels, weights), again=again)
-        used = weights > 0
-        self._loss += float(np.sum(weights[used] * learner.losses(scores[used], labels[used])))
-        self._weight += float(weights.sum())
+        self._loss += learner.total_loss(scores, labels, weights)
+        self._weight += float(len(labels) if weights is None else weights.sum())
 
     def _done(self, learner: LinearLearner) -> None:
         self.learner_ = learner
@@ -229,16 +229,15 @@ class RecursiveClassifier(ClassifierMixin, _Recursive):  # type: ignore[misc]
         goes_on = self.warm_start and hasattr(self, "learner_")
         X, y = self._validated(X, y, reset=not goes_on)
         check_classification_targets(y)
-        classes = np.unique(y)
         if goes_on:
-            self._check_known(classes)
             learner = self.learner_
         else:
+            classes = np.unique(y)
             _check_classes(classes)
             self.classes_ = classes
             learner = self._new_learner(X, len(classes))
-        weights = self._weights(X, y, sample_weight)
-        self._fit(X, self._labels(y), weights, learner)
+        labels = self._labels(y)
+        self._fit(X, labels, self._weights(X, y, sample_weight), learner)
         return self
 
     def partial_fit(
@@ -267,8 +266,8 @@ class RecursiveClassifier(ClassifierMixin, _Recursive):  # type: ignore[misc]
                     f"classes {classes!r} differ from those of the first call, {self.classes_!r}"
                 )
             learner = self.learner_
-        self._check_known(np.unique(y))
-        self._learn(learner, X, self._labels(y), self._weights(X, y, sample_weight))
+        labels = self._labels(y)
+        self._learn(learner, X, labels, self._weights(X, y, sample_weight))
         self._done(learner)
         return self
 
@@ -296,24 +295,31 @@ class RecursiveClassifier(ClassifierMixin, _Recursive):  # type: ignore[misc]
             return np.asarray(np.log(self.predict_proba(X)))
 
     def _labels(self, y: Any) -> Floats:
-        place: Floats = np.searchsorted(self.classes_, y).astype(np.float64)
-        return 2 * place - 1 if len(self.classes_) == 2 else place
+        """Which class each row has, as the learner is told; classes must be known."""
+        # No classes are sorted that need not be: two are told apart by one comparison.
+        two = len(self.classes_) == 2
+        found = (y == self.classes_[1]).astype(np.intp) if two else self._places(y)
+        unknown = np.asarray(self.classes_[found] != y)
+        if unknown.any():
+            raise ValueError(
+                f"y has classes that the model does not know: {np.unique(y[unknown]).tolist()}; it "
+                f"knows {self.classes_.tolist()}"
+            )
+        place: Floats = found.astype(np.float64)
+        return 2 * place - 1 if two else place
 
-    def _weights(self, X: Any, y: Any, sample_weight: Any) -> Floats:
+    def _places(self, y: Any) -> npt.NDArray[np.intp]:
+        last = len(self.classes_) - 1
+        return np.asarray(np.minimum(np.searchsorted(self.classes_, y), last), dtype=np.intp)
+
+    def _weights(self, X: Any, y: Any, sample_weight: Any) -> Floats | None:
         weights = _weights_of(sample_weight, X)
         if self.class_weight is not None:
+            weights = np.ones(len(y)) if weights is None else weights
             present = np.unique(y)
             by_class = compute_class_weight(self.class_weight, classes=present, y=y)
             weights = weights * by_class[np.searchsorted(present, y)]
         return weights
-
-    def _check_known(self, found: Any) -> None:
-        unknown = np.setdiff1d(found, self.classes_)
-        if len(unknown):
-            raise ValueError(
-                f"y has classes that the model does not know: {unknown.tolist()}; it knows "
-                f"{self.classes_.tolist()}"
-            )
 
 
 class RecursiveRegressor(RegressorMixin, _Recursive):  # type: ignore[misc]
@@ -479,7 +485,9 @@ def _refuse_infinite(X: Any) -> None:
         raise ValueError("Input X contains infinity or a value too large for its dtype")
 
 
-def _weights_of(sample_weight: Any, X: Any) -> Floats:
+def _weights_of(sample_weight: Any, X: Any) -> Floats | None:
+    if sample_weight is None:
+        return None
     weights: Floats = _check_sample_weight(
         sample_weight, X, dtype=np.float64, ensure_non_negative=True
     )
