@@ -33,6 +33,7 @@ from paroli.native.trace import (
     entry,
     number,
     place,
+    shortest_length,
     summand,
 )
 
@@ -228,15 +229,10 @@ def test_two_products_are_each_rounded_and_one_is_not() -> None:
     assert "f_mad" not in " ".join(Body([shared + c, shared], inputs).inside)
 
 
-def test_squares_of_what_is_near_need_no_care() -> None:
+def test_the_shortest_length_is_known_where_all_lengths_are() -> None:
     S, g, M = (entry(name, np.float32) for name in ("S", "g", "M"))
-    root = XP.hypot(XP.hypot(S, g), M)
-    inputs = {name: f"{name}[i]" for name in ("S", "g", "M")}
-    careful = " ".join(Body([root], inputs).inside)
-    assert careful.count("f_hypot(") == 2
-    near = " ".join(Body([root], inputs, {}).inside)
-    assert near.count("f_hypot_near(") == 2
-    known = " ".join(Body([root], inputs, {"S": 1e-4}).inside)
-    assert known.count("sqrtf(") == 2
-    assert "hypot" not in known
-    assert "f_hypot_near(" in " ".join(Body([root], inputs, {"S": 1e-20}).inside)
+    length = XP.hypot(XP.hypot(S, g), XP.maximum(M, XP.abs(g)))
+    assert shortest_length([length], {"S": 1e-4, "M": 1e-8}) == 1e-4
+    assert shortest_length([length], {"M": 1e-8}) == 0.0  # of the inner one nothing is known
+    assert shortest_length([length + S, XP.hypot(g, g)], {"S": 1e-4}) == 0.0
+    assert shortest_length([S + g], {}) == math.inf

@@ -57,9 +57,9 @@ static inline float f_hypot(float a, float b) {
     const float x = a * down, y = b * down;
     return sqrtf(x * x + y * y) * f_from_bits(e);
 }
-/* The same for magnitudes below 1e18, given the sum of squares: what is very small may be lost. */
-static inline float f_hypot_near(float squares, float a, float b) {
-    return f_max(sqrtf(squares), f_max(fabsf(a), fabsf(b)));
+/* The same for magnitudes below 1e18, where only what is very small could be lost. */
+static inline float f_hypot_near(float a, float b) {
+    return f_max(sqrtf(a * a + b * b), f_max(fabsf(a), fabsf(b)));
 }
 static inline double d_hypot(double a, double b) {
     const double x = fabs(a), y = fabs(b);
@@ -88,8 +88,6 @@ INFIX = {
     "shift_right": ">>", "shift_left": "<<", "less": "<", "less_equal": "<=", "greater": ">",
     "greater_equal": ">=", "equal": "==", "not_equal": "!=",
 }  # fmt: skip
-SMALL = 1e-15
-"""What is above it has a square among the floats that keep all their digits."""
 CALLS = {"exp", "expm1", "floor", "log", "log1p", "sqrt"}
 OWN = {"hypot": "hypot", "maximum": "max", "minimum": "min"}
 
@@ -100,23 +98,14 @@ class Body:
     Args:
         results: nodes.
         inputs: for each input the C expression that has its value.
-        least: given, all magnitudes are below 1e18, so that squares of float32 are finite; and some
-            inputs, by their names, are never below a number.
 
     ``before`` belongs before a loop over entries, ``inside`` into it; ``results`` are expressions.
     """
 
-    def __init__(
-        self,
-        results: Sequence[Node],
-        inputs: Mapping[str, str],
-        least: Mapping[str, float] | None = None,
-    ) -> None:
+    def __init__(self, results: Sequence[Node], inputs: Mapping[str, str]) -> None:
         self.before: list[str] = []
         self.inside: list[str] = []
         names: dict[int, str] = {}
-        lows: dict[int, float] = {}
-        squares: dict[int, str] = {}
         uses = Counter(id(arg) for node in in_order(results) for arg in node.args)
         uses.update(id(node) for node in results)
         for i, node in enumerate(in_order(results)):
@@ -128,17 +117,8 @@ class Body:
                 names[id(node)] = value
                 continue
             names[id(node)] = f"_{i}"
-            lines = self.before if node.uniform else self.inside
-            if least is not None:
-                lows[id(node)] = low(node, lows, least)
-                if node.op == "hypot" and type_of(node) == "float":
-                    # Of a root of squares, the squares are there already.
-                    a = squares.get(id(node.args[0]), f"{args[0]} * {args[0]}")
-                    lines.append(f"const float _{i}_squares = f_mad({args[1]}, {args[1]}, {a});")
-                    value = f"f_hypot_near(_{i}_squares, {args[0]}, {args[1]})"
-                    if lows[id(node)] > SMALL:
-                        value, squares[id(node)] = f"sqrtf(_{i}_squares)", f"_{i}_squares"
-            lines.append(f"const {type_of(node)} _{i} = {value};")
+            line = f"const {type_of(node)} _{i} = {value};"
+            (self.before if node.uniform else self.inside).append(line)
         self.results = [names[id(node)] for node in results]
 
 
@@ -160,21 +140,6 @@ def mad(
     elif node.op == "subtract":
         a = f"-{a}"
     return f"{'f' if type_of(node) == 'float' else 'd'}_mad({a}, {b}, {other})"
-
-
-def low(node: Node, lows: Mapping[int, float], least: Mapping[str, float]) -> float:
-    """What a node's value is never below, as far as that is seen at once.
-
-    >>> from paroli.native.trace import NAMESPACE, entry
-    >>> S, g = entry("S"), entry("g")
-    >>> low(NAMESPACE.hypot(S, g), {id(S): 1e-4, id(g): 0.0}, {})
-    0.0001
-    """
-    if node.op == "input":
-        return least.get(node.label, 0.0)
-    if node.op in ("hypot", "maximum"):
-        return max(lows.get(id(arg), 0.0) for arg in node.args)
-    return 0.0
 
 
 def type_of(node: Node) -> str:

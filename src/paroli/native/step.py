@@ -27,7 +27,7 @@ from paroli.core.inplace import Layout
 from paroli.native.build import NoCompilerError, load
 from paroli.native.c import FLOAT16, PRELUDE, Body
 from paroli.native.round import Form, traced
-from paroli.native.trace import Node, UntraceableError
+from paroli.native.trace import Node, UntraceableError, shortest_length, without_roots
 
 COLUMNS = 4
 """Of a table: gradient, point, place, count."""
@@ -45,6 +45,8 @@ RUN = 256
 NEAR = "_near"
 NEAR_BOUND = 1e14
 """Of gradients, so that the root of a sum of squares over 1e8 rounds is below 1e18."""
+SMALL = 1e-15
+"""What is above it has a square among the floats that keep all their digits."""
 FLAGS = ("-ffinite-math-only", "-fno-signed-zeros")
 """Whether all is finite is decided before anything is changed."""
 
@@ -89,11 +91,14 @@ def source(form: Form, layout: Layout) -> tuple[str, int, tuple[str, ...], tuple
     ) -> str:
         """One function; ``exactly``: sums are in double precision within a row too.
 
-        Of float32 that is `near`, runs of entries are added up first, in single precision: the
-        conversions take longer than all else.
+        With ``least`` (the parts that never fall below a number) for what is near: of float32, runs
+        of entries are added up first, in single precision, since the conversions take longer than
+        all else.
         """
         nodes = [*added, *written.values(), *given.values()]
-        body = Body(nodes, expressions, least)
+        if least is not None and shortest_length(nodes, least) > SMALL:
+            nodes = without_roots(nodes)
+        body = Body(nodes, expressions)
         sums_of = body.results[: len(added)]
         values = dict(zip(written, body.results[len(added) :], strict=False))
         given_values = body.results[len(added) + len(written) :]
@@ -149,7 +154,8 @@ def source(form: Form, layout: Layout) -> tuple[str, int, tuple[str, ...], tuple
             *(f"out[{k}] = {value};" for k, value in enumerate(given_values)),
             "}",
         ]
-        return "\n".join(lines)
+        text = "\n".join(lines)
+        return text if least is None else text.replace("f_hypot(", "f_hypot_near(")
 
     halves = "float16" in (form.gradient, form.point, *stored.values())
     texts = [

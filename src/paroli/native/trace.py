@@ -18,7 +18,8 @@ precision; ``integer``, 32 bits that wrap around; ``truth``.  What does not depe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from math import inf
 from types import SimpleNamespace
 from typing import Any, Literal, TypeAlias
 
@@ -185,10 +186,10 @@ def without_roots(results: Sequence[Node]) -> list[Node]:
 
     What is computed twice is one node, and a length is the root of a sum of squares.
 
-    >>> x, y, z = entry("x"), entry("y"), entry("z")
-    >>> length = NAMESPACE.hypot(NAMESPACE.hypot(NAMESPACE.sqrt(x), y), z)
+    >>> x, y = entry("x"), entry("y")
+    >>> length = NAMESPACE.hypot(NAMESPACE.hypot(NAMESPACE.sqrt(x), y), y)
     >>> without_roots([length])
-    [sqrt(add(add(input(x), multiply(input(y), input(y))), multiply(input(z), input(z))))]
+    [sqrt(add(add(input('x'), multiply(input('y'), input('y'))), multiply(input('y'), input('y'))))]
     """
     made: dict[Any, Node] = {}
     new: dict[int, Node] = {}
@@ -216,6 +217,28 @@ def without_roots(results: Sequence[Node]) -> list[Node]:
         else:
             new[id(old)] = node(old.op, args, old)
     return [new[id(result)] for result in results]
+
+
+def shortest_length(results: Iterable[Node], least: Mapping[str, float]) -> float:
+    """What no length in there falls below, as far as that is seen at once.
+
+    Args:
+        results: nodes.
+        least: inputs that never fall below a number, and that number.
+
+    >>> S, g = entry("S"), entry("g")
+    >>> shortest_length([NAMESPACE.hypot(NAMESPACE.hypot(S, g), g)], {"S": 1e-4})
+    0.0001
+    """
+    lows: dict[int, float] = {}
+    for node in in_order(results):
+        if node.op == "input":
+            lows[id(node)] = least.get(node.label, 0.0)
+        elif node.op in ("hypot", "maximum"):
+            lows[id(node)] = max(lows[id(arg)] for arg in node.args)
+        else:
+            lows[id(node)] = 0.0
+    return min((lows[id(node)] for node in in_order(results) if node.op == "hypot"), default=inf)
 
 
 def _binary(op: str, a: Any, b: Any) -> Node:
