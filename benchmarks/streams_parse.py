@@ -125,6 +125,19 @@ def vowpal_wabbit(path: Path) -> dict[str, float]:
     return {"loss": float(loss)}
 
 
+def vowpal_wabbit_rows(path: Path) -> dict[str, float]:
+    """Its Python binding, a line at a time."""
+    from vowpalwabbit import Workspace
+
+    workspace = Workspace(f"--loss_function logistic -b {BITS} --quiet")
+    with path.open() as file:
+        for line in file:
+            workspace.learn(line)
+    loss = workspace.get_sum_loss() / workspace.get_weighted_examples()
+    workspace.finish()
+    return {"loss": float(loss)}
+
+
 def scikit_learn(path: Path) -> dict[str, float]:
     """scikit-learn's reader of svmlight files, compiled too; all rows at once."""
     from sklearn.datasets import load_svmlight_file
@@ -140,6 +153,7 @@ TASKS: dict[str, tuple[str | None, Callable[[Path], dict[str, float]]]] = {
     "learn": (None, learn),
     "learn, reading ahead": (None, learn_ahead),
     "learn, vowpal wabbit": ("vowpalwabbit", vowpal_wabbit),
+    "learn, vowpal wabbit's Python binding": ("vowpalwabbit", vowpal_wabbit_rows),
 }
 """Name: the module that it needs, the function."""
 BASELINE = "learn, vowpal wabbit"

@@ -78,8 +78,9 @@ def times(xp: Any, wealth: Product, factor: Array) -> Product:
     digits, folds = wealth.digits * factor, wealth.folds
     up = (digits > FOLD) | ((folds < 0) & (digits > 1))
     down = (digits < 1 / FOLD) | ((folds > 0) & (digits < 1))
+    lifted = xp.minimum(digits, 1.0) * FOLD  # where it is not taken it must not overflow, either
     return Product(
-        xp.where(up, digits * (1 / FOLD), xp.where(down, digits * FOLD, digits)),
+        xp.where(up, digits * (1 / FOLD), xp.where(down, lifted, digits)),
         xp.where(up, folds + 1, xp.where(down, folds - 1, folds)),
     )
 
