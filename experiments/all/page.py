@@ -8,7 +8,16 @@ from html import escape
 from pathlib import Path
 from string import Template
 
-from ..common.report import Section, markdown_table
+from ..common.report import (
+    NOT,
+    NOT_RUN,
+    ON_CPU,
+    OTHER_SCALE,
+    PARTLY,
+    REPRODUCED,
+    Section,
+    markdown_table,
+)
 
 TITLE = "The paper's experiments, reproduced"
 LEAD = (
@@ -16,6 +25,17 @@ LEAD = (
     "2019): what it claims, in our words, what was run, and whether it holds. Verdicts are "
     "computed from the tables of the runs."
 )
+BADGES = {
+    REPRODUCED: "yes",
+    PARTLY: "partly",
+    NOT: "no",
+    ON_CPU[REPRODUCED]: "cut yes",
+    ON_CPU[PARTLY]: "cut partly",
+    ON_CPU[NOT]: "cut no",
+    NOT_RUN: "unknown",
+    OTHER_SCALE: "unknown",
+}
+"""How verdicts look: those of a cut have an outline only."""
 TEMPLATE = Path(__file__).with_name("page.html")
 
 
@@ -39,7 +59,7 @@ def _link(section: Section) -> str:
 
 
 def _badge(verdict: str) -> str:
-    return f'<span class="badge {verdict.split()[0]}-{len(verdict.split())}">{verdict}</span>'
+    return f'<span class="badge {BADGES[verdict]}">{verdict}</span>'
 
 
 def _html_section(section: Section) -> str:

@@ -26,7 +26,7 @@ AS_RUN = "Recursive: ScInOL"
 
 
 def section(folders: Mapping[str, Path]) -> Section:
-    """What is known from the first of these folders that has tables, by scale."""
+    """What is known from the first of these folders, by size, that has tables."""
     command = "paroli reproduce synthetic"
     for scale, folder in folders.items():
         if not (folder / LEARNERS).exists():
@@ -34,10 +34,8 @@ def section(folders: Mapping[str, Path]) -> Section:
         head, _ = read_table(folder / LEARNERS)
         claims = judge(folder)
         texts = dict.fromkeys(claim.text for claim in claims)
-        findings = [_finding([c for c in claims if c.text == text]) for text in texts]
-        if scale != "full":
-            findings = [finding.on_another_scale(f"on a {scale} cut") for finding in findings]
-            command += f" --{scale}"
+        findings = [_finding([c for c in claims if c.text == text]).at(scale) for text in texts]
+        command += "" if scale == "full" else " --quick"
         pictures = [path for path in [folder / "errors.png"] if path.exists()]
         rows = [(c.text, c.learner, *map(str, c.findings)) for c in claims]
         heads = ("claim", "learner", "last iterate", "uniform average", "polynomial average")

@@ -15,9 +15,12 @@ from experiments.common.records import read_table
 from experiments.common.report import (
     NOT,
     NOT_RUN,
+    ON_CPU,
     OTHER_SCALE,
     PARTLY,
     REPRODUCED,
+    SCALES,
+    VERDICTS,
     Finding,
     Section,
 )
@@ -79,8 +82,8 @@ def test_the_report_is_one_file_with_every_figure(results: Path) -> None:
     assert not re.search(r'(src|href)="(?!data:|#)', text)
     assert "$" not in re.sub(r"base64,[^\"]*", "", text)
     # Nothing on made-up data is called reproduced.
-    assert "badge reproduced" not in text
-    assert text.count("badge not-5") >= 2 * len(NAMES)
+    assert not re.search('badge (cut )?(yes|partly|no)"', text)
+    assert text.count('badge unknown">not run on this scale') >= 2 * len(NAMES)
 
 
 def test_the_same_again_runs_nothing_and_draws_the_same(
@@ -158,7 +161,19 @@ def test_every_experiment_has_every_size() -> None:
         full = experiment.sizes["full"]
         assert full.seeds >= 3
         assert {c.key for c in full.contestants()} >= {"adam-0.0001", "adam-0.01", "adagrad-0.1"}
-        assert not any(size.setting.source.made_up for size in list(experiment.sizes.values())[:3])
+        real = [size for name, size in experiment.sizes.items() if name != "smoke"]
+        assert not any(size.setting.source.made_up for size in real)
+        assert experiment.sizes["smoke"].setting.source.made_up
+
+
+def test_what_a_cpu_can_do_in_full_has_no_cut() -> None:
+    for experiment in EXPERIMENTS:
+        whole = experiment.name.startswith("mnist")
+        assert experiment.is_full("cpu") == whole
+        assert (experiment.folder("cpu") == experiment.folder("full")) == whole
+        assert not experiment.is_full("small")
+        assert experiment.folder("small").name == "small"
+    assert everything.synthetic_folders("cpu") == everything.synthetic_folders("full")
 
 
 # The pages -------------------------------------------------------------------------------------
@@ -188,10 +203,10 @@ def test_html(section: Section) -> None:
     assert '<section id="a-b"><h2>A &amp; B</h2>' in text
     assert '<p class="claim">a &lt; b</p>' in text
     assert 'src="data:image/png;base64,cGljdHVyZQ=="' in text
-    assert '<span class="badge reproduced-1">reproduced</span> <b>first.</b> 1 &lt; 2.' in text
+    assert '<span class="badge yes">reproduced</span> <b>first.</b> 1 &lt; 2.' in text
     assert "<td>&lt;b&gt;</td>" in text
     assert "<li>none &amp; nothing</li>" in text
-    assert text.count("badge not-5") == 2  # in the summary and in the section
+    assert text.count("badge unknown") == 2  # in the summary and in the section
 
 
 def test_markdown(section: Section, tmp_path: Path) -> None:
@@ -204,8 +219,28 @@ def test_markdown(section: Section, tmp_path: Path) -> None:
 
 
 def test_another_scale_keeps_the_numbers_and_says_what_they_would_mean() -> None:
-    found = Finding("c", "1 of 2", PARTLY).on_another_scale("on a small cut")
-    assert found == Finding("c", "on a small cut: 1 of 2 (partly)", OTHER_SCALE)
+    full = Finding("c", "1 of 2", PARTLY)
+    assert full.at("full") == full
+    for size in ("small", "quick", "smoke"):
+        assert full.at(size) == Finding("c", f"{SCALES[size]}: 1 of 2 (partly)", OTHER_SCALE)
+
+
+@pytest.mark.parametrize("verdict", [REPRODUCED, PARTLY, NOT])
+def test_a_cpu_sized_cut_never_gets_the_verdict_of_the_papers_size(verdict: str) -> None:
+    found = Finding("c", "1 of 2", verdict).at("cpu")
+    assert found == Finding("c", "1 of 2", ON_CPU[verdict])
+    assert found.verdict not in (REPRODUCED, PARTLY, NOT)
+    assert found.verdict.endswith("on a CPU-sized cut")
+
+
+def test_every_size_has_a_name_and_every_verdict_a_look() -> None:
+    assert tuple(SCALES) == SIZES
+    assert set(page.BADGES) == set(VERDICTS)
+    looks = page.TEMPLATE.read_text("utf-8")
+    assert all(f".{name} {{" in looks for name in ["yes", "partly", "no", "cut", "badge"])
+    # What may be mistaken for one another looks different.
+    assert len(set(page.BADGES.values())) == len(VERDICTS) - 1
+    assert page.BADGES[NOT_RUN] == page.BADGES[OTHER_SCALE]
 
 
 # Speed -----------------------------------------------------------------------------------------
