@@ -22,6 +22,7 @@ from ..ptb_transformer import run as ptb_transformer
 from ..speed import run as speed
 from ..synthetic import run as synthetic
 from ..synthetic.section import section as synthetic_section
+from ..training import command
 from ..training.experiment import SIZES
 from ..training.report import section
 from . import page
@@ -80,7 +81,7 @@ def _run(size: str, options: argparse.Namespace, console: Console) -> int:
             return failed
     for experiment in NETWORKS:
         console.rule(experiment.EXPERIMENT.name)
-        failed = experiment.main(["--size", size, *jobs, *device])
+        failed = command.run(experiment.EXPERIMENT, ["--size", size, *jobs, *device])
         if failed:
             return failed
     console.rule("speed")
