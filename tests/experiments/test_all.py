@@ -28,6 +28,7 @@ from experiments.speed import race, tables
 from experiments.training.experiment import SIZES
 from experiments.training.loop import Look
 from paroli import cli
+from paroli.torch import RecursiveOptimizer
 
 EXPERIMENTS = [module.EXPERIMENT for module in everything.NETWORKS]
 NAMES = ["synthetic", *(experiment.name for experiment in EXPERIMENTS), "speed"]
@@ -205,6 +206,10 @@ def test_html(section: Section) -> None:
     assert 'src="data:image/png;base64,cGljdHVyZQ=="' in text
     assert '<span class="badge yes">reproduced</span> <b>first.</b> 1 &lt; 2.' in text
     assert "<td>&lt;b&gt;</td>" in text
+    # The claim above the figure, the verdicts below it, then what was done otherwise.
+    order = ['<section id="a-b">', 'class="claim"', "<img", "first.</b>", "second.</b>", "<li>"]
+    places = [text.index(part) for part in order]
+    assert places == sorted(places)
     assert "<li>none &amp; nothing</li>" in text
     assert text.count("badge unknown") == 2  # in the summary and in the section
 
@@ -267,6 +272,40 @@ def test_speeds_are_medians_and_are_judged(tmp_path: Path) -> None:
     speeds["two"]["recursive-fast"] = 4.9
     judged = {finding.claim: finding.verdict for finding in tables.judge(speeds)}
     assert judged["slower than both Adam and Adagrad: Recursive, fast path"] == REPRODUCED
+
+
+def test_racers_are_what_they_are_called() -> None:
+    weights = [everything.torch.nn.Parameter(everything.torch.zeros(3))]
+    built = {racer.key: racer.build(weights) for racer in race.RACERS}
+    readable, fast = built["recursive-readable"], built["recursive-fast"]
+    groups = {key: optimizer.param_groups[0] for key, optimizer in built.items()}
+    assert (groups["recursive-readable"]["foreach"], groups["recursive-readable"]["fused"]) == (
+        False,
+        False,
+    )
+    shipped = RecursiveOptimizer(weights)
+    assert repr(built["recursive-shipped"]) == repr(shipped)
+    assert shipped.average is not None
+    assert readable.average is fast.average is None
+    plain = RecursiveOptimizer(weights, average=False)
+    assert repr(fast) == repr(plain) != repr(readable)
+    assert groups["adam-fused"]["fused"] is True
+    assert not groups["adam"]["fused"]
+    assert isinstance(built["adagrad"], everything.torch.optim.Adagrad)
+    assert set(tables.RIVALS) < set(built) > set(tables.OURS)
+
+
+def test_a_lap_is_of_the_networks_it_is_called_by() -> None:
+    tasks = {task.name: task.sizes["smoke"].setting for task in EXPERIMENTS[:2]}
+    pace = race.Pace(rounds=2, seconds=0.0)
+    turns: list[None] = []
+    laps = list(race.run(tasks, pace, "cpu", lambda: turns.append(None)))
+    assert len(laps) == len(turns) == 2 * len(race.RACERS) * 2
+    seen = [(lap.task, lap.round, lap.racer) for lap in laps]
+    # Everybody has had a turn before anybody has the next.
+    keys = [racer.key for racer in race.RACERS]
+    assert seen == [(task, i, key) for task in tasks for i in range(2) for key in keys]
+    assert all(lap.steps == race.LEAST and lap.seconds > 0 for lap in laps)
 
 
 def test_a_turn_takes_whole_steps_until_its_time(monkeypatch: pytest.MonkeyPatch) -> None:

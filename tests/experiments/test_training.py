@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 torch = pytest.importorskip("torch")
 
@@ -17,11 +18,12 @@ from experiments.common.report import (  # noqa: E402
     Finding,
 )
 from experiments.mnist_logistic.run import EXPERIMENT as LOGISTIC  # noqa: E402
-from experiments.training import judges, loop, report, runs  # noqa: E402
+from experiments.ptb_transformer.run import EXPERIMENT as PTB  # noqa: E402
+from experiments.training import figures, judges, loop, report, runs  # noqa: E402
 from experiments.training.batches import Batches, _augmented  # noqa: E402
 from experiments.training.contestants import NOTHING_TO_TUNE, Contestant, grid  # noqa: E402
 from experiments.training.experiment import Size  # noqa: E402
-from experiments.training.figures import highlighted  # noqa: E402
+from experiments.training.figures import LABELS, highlighted  # noqa: E402
 from experiments.training.loop import Look, Run, train  # noqa: E402
 from experiments.training.perceptron import Perceptron  # noqa: E402
 from experiments.training.resnet import ResNet  # noqa: E402
@@ -220,7 +222,81 @@ def test_looks_are_those_of_a_plain_loop() -> None:
     accuracy = (scores.argmax(1) == batches.test_targets).double().mean().item()
     assert looks[2].test_accuracy == accuracy
     assert looks[2].batch_loss == pytest.approx(np.mean(losses[5:]), rel=1e-5)
+    scores = network(batches.inputs)
+    expected = torch.nn.functional.cross_entropy(scores, batches.targets).item()
+    assert looks[2].train_loss == pytest.approx(expected, rel=1e-5)
+    accuracy = (scores.argmax(1) == batches.targets).double().mean().item()
+    assert looks[2].train_accuracy == pytest.approx(accuracy)
     assert looks[-1].train_loss < 0.5 * looks[0].train_loss
+
+
+def test_only_the_first_rows_are_measured() -> None:
+    looks = trained(replace(DIGITS, measured_rows=10), ADAM)
+    assert {round(10 * look.train_accuracy, 6) % 1 for look in looks} == {0}
+    assert looks[0].train_loss == pytest.approx(
+        trained(replace(DIGITS, measured_rows=10), ADAM, 1)[0].train_loss
+    )
+    assert looks[0].train_loss != trained(DIGITS, ADAM)[0].train_loss
+
+
+def test_nothing_is_dropped_when_measured() -> None:
+    setting = replace(REVIEWS, network=replace(REVIEWS.network, dropout=0.5), steps=2, looks=1)
+    looks = trained(setting, ADAM)
+    torch.manual_seed(1)
+    network = setting.network.build().eval()
+    batches = Batches(setting, 1, torch.device("cpu"))
+    expected = torch.nn.functional.cross_entropy(network(batches.test_inputs), batches.test_targets)
+    assert looks[0].test_loss == pytest.approx(expected.item(), rel=1e-5)
+
+
+def test_the_average_is_the_optimizers_own() -> None:
+    looks = trained(DIGITS, OURS["recursive-shipped"])
+    torch.manual_seed(1)
+    network = DIGITS.network.build()
+    optimizer = RecursiveOptimizer(network.parameters())
+    batches = Batches(DIGITS, 1, torch.device("cpu"))
+    for step in range(10):
+        x, y = batches.at(step)
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(network(x), y).backward()
+        optimizer.step()
+    optimizer.eval()
+    scores = network(batches.test_inputs)
+    expected = torch.nn.functional.cross_entropy(scores, batches.test_targets).item()
+    assert looks[2].test_loss == pytest.approx(expected, rel=1e-5)
+
+
+def test_seconds_are_those_of_training_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 0.0
+    plain_step, plain_measure = loop.take_step, loop._measure
+
+    def step(*arguments: object) -> torch.Tensor:
+        nonlocal now
+        now += 1
+        return plain_step(*arguments)
+
+    def measure(*arguments: object) -> tuple[float, float]:
+        nonlocal now
+        now += 1000
+        return plain_measure(*arguments)
+
+    monkeypatch.setattr(loop, "take_step", step)
+    monkeypatch.setattr(loop, "_measure", measure)
+    monkeypatch.setattr(loop, "_clock", lambda run: now)
+    run, saved = Run(DIGITS, ADAM, 1, "cpu"), tmp_path / "saved.pt"
+    reports = iter([None, None, Interrupted()])
+
+    def stop(_: float) -> None:
+        if (error := next(reports)) is not None:
+            raise error
+
+    with pytest.raises(Interrupted):
+        train(run, stop, saved, save_every=0)
+    assert saved.exists()
+    looks = train(run, lambda _: None, saved, save_every=0)
+    assert [look.seconds for look in looks] == [look.step for look in looks]
 
 
 def test_the_average_is_evaluated_and_training_knows_nothing_of_it() -> None:
@@ -353,6 +429,51 @@ def test_highlighted_names_the_best_and_the_default() -> None:
         "adam_1": "Adam, default rate (0.001)",
         "adagrad_10": "Adagrad, best rate in hindsight (0.01), its default",
     }
+
+
+# Figures ---------------------------------------------------------------------------------------
+
+
+def test_panels_are_laid_out_as_they_are_listed_and_draw_the_tables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[Figure] = []
+
+    def keep(figure: Figure, path: Path) -> Path:
+        drawn.append(figure)
+        return path
+
+    monkeypatch.setattr(figures, "save", keep)
+    setting = replace(DIGITS, steps=4, looks=2)
+    tiny = Size(setting, 2, (1e-3, 3e-3), (1e-2,))
+    planned = tiny.runs("cpu")
+    for i, run in enumerate(planned):
+        rows = [Look(step, 0.5, 10 + step, *(i + step + k for k in range(5))) for step in (0, 2, 4)]
+        runs.write(tmp_path, run, 1, rows)
+    curves = runs.read(tmp_path, planned)
+    assert figures.draw(PTB, curves, tmp_path, len(planned)) == tmp_path / "figure.png"
+    figures.draw(PTB, curves, tmp_path, len(planned) + 1)
+    figure, unfinished = drawn
+    assert figure.get_suptitle() == "Penn Treebank with a transformer (median and range over seeds)"
+    assert unfinished.get_suptitle().endswith(f"; {len(planned)} of {len(planned) + 1} runs)")
+    panels = [panel for row in PTB.panels for panel in row]
+    assert len(figure.axes) == len(panels) == 6
+    for ax, panel in zip(figure.axes, panels, strict=True):
+        assert (ax.get_xlabel(), ax.get_ylabel()) == (LABELS[panel.against], LABELS[panel.column])
+        lines = {str(line.get_label()): line for line in ax.lines}
+        bands = iter(ax.collections)
+        for key, label in highlighted(curves, PTB.metric).items():
+            line, columns = lines.pop(label), curves[key].columns
+            np.testing.assert_array_equal(line.get_xdata(), columns[panel.against][0])
+            np.testing.assert_array_equal(line.get_ydata(), columns[panel.column].mean(0))
+            (outline,) = (path.vertices for path in next(bands).get_paths())
+            assert outline[:, 1].min() == columns[panel.column].min()
+            assert outline[:, 1].max() == columns[panel.column].max()
+        (thin,) = lines.values()  # the rate that is neither best nor the default
+        np.testing.assert_array_equal(
+            thin.get_ydata(), curves["adam-0.003"].columns[panel.column].mean(0)
+        )
+        assert thin.get_linewidth() < line.get_linewidth()
 
 
 # Verdicts --------------------------------------------------------------------------------------
