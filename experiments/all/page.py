@@ -45,9 +45,9 @@ def html(sections: Sequence[Section]) -> str:
     summary = _html_table(
         ("experiment", "claim", "verdict"),
         [
-            (_link(section), escape(finding.claim), _badge(finding.verdict))
+            ("" if i else _link(section), escape(finding.claim), _badge(finding.verdict))
             for section in sections
-            for finding in section.findings
+            for i, finding in enumerate(section.findings)
         ],
     )
     body = "\n".join(_html_section(section) for section in sections)

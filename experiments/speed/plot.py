@@ -16,6 +16,11 @@ COLOURS = dict(
 )
 
 
+def _digits(speed: float) -> str:
+    """Three digits that count, and no powers of ten."""
+    return f"{speed:.0f}" if speed >= 100 else f"{speed:.3g}"
+
+
 def draw(folder: Path) -> Path:
     """Draw the table in the folder."""
     speeds = read(folder)
@@ -31,8 +36,8 @@ def draw(folder: Path) -> Path:
             [of_task[racer.key] for racer in RACERS],
             color=[COLOURS[racer.key] for racer in RACERS],
         )
-        panel.bar_label(bars, fmt="%.3g", padding=3, fontsize="small")
+        panel.bar_label(bars, fmt=_digits, padding=3, fontsize="small")
         panel.invert_yaxis()
-        panel.margins(x=0.12)
+        panel.margins(x=0.2)  # room for the numbers beside the bars
         panel.tick_params(labelsize="small")
     return save(figure, folder / PICTURE)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+import numpy as np
+
 from ..common.report import NOT, PARTLY, REPRODUCED, Finding
 from .figures import LABELS
 from .runs import HIGHER_IS_BETTER, Curves, chosen
@@ -24,18 +26,25 @@ def same_train_loss(curves: Mapping[str, Curves], metric: str) -> list[Finding]:
     column = "train_loss"
     some = [curves[key] for key in _ours(curves)]
     tuned = [chosen(curves, family, column) for family in ("Adam", "Adagrad")]
-    ends = {
-        curve.contestant.label: float(curve.median(column)[-1])
+    losses = {
+        curve.contestant.label: curve.median(column)
         for curve in (*some, *tuned)
         if curve is not None
     }
+    ends = {label: float(median[-1]) for label, median in losses.items()}
     least = min(ends.values())
     excess = {label: end / least - 1 for label, end in ends.items()}
     ours = [excess[curves[key].contestant.label] for key in _ours(curves)]
     everyone, some_of_ours = max(excess.values()) <= SAME, min(ours) <= SAME
     verdict = REPRODUCED if everyone else PARTLY if some_of_ours else NOT
     listed = ", ".join(f"{label} +{part:.1%}" for label, part in excess.items())
-    text = f"the least is {least:.4g}; above it: {listed}"
+    every = np.array(list(losses.values()))
+    spread = every.max(0) / every.min(0) - 1
+    halfway = spread[len(spread) // 2]
+    text = (
+        f"the least is {least:.4g}; above it: {listed}; the largest excess was {halfway:.1%} "
+        f"halfway and is {spread[-1]:.1%} at the end"
+    )
     return [Finding(f"the same train loss for all at the end, within {SAME:.0%}", text, verdict)]
 
 

@@ -32,7 +32,7 @@ def section(experiment: Experiment, sizes: Sequence[str]) -> Section:
             heads, rows = numbers(experiment, curves)
             pictures = [folder / PICTURE] if (folder / PICTURE).exists() else []
             made_by = (
-                f"{SCALES[scale]}, {experiment.sizes[size].seeds} seeds, {head['device']}, "
+                f"{SCALES[scale]}, {_seeds(experiment.sizes[size].seeds)}, {head['device']}, "
                 f"torch {head['torch']}, paroli {head['paroli']}; {head['configuration']}"
             )
             versions = len(runs.versions(folder, planned))
@@ -55,6 +55,10 @@ def section(experiment: Experiment, sizes: Sequence[str]) -> Section:
         *(experiment.name, experiment.title, experiment.claim, command, findings),
         *([], (), [], NOT_RUN, experiment.deviations),
     )
+
+
+def _seeds(count: int) -> str:
+    return "one seed" if count == 1 else f"{count} seeds"
 
 
 def numbers(

@@ -556,6 +556,11 @@ def test_same_train_loss_looks_at_the_end(recursive: float, adagrad: float, expe
     findings = judges.same_train_loss(found, "test_accuracy")
     assert verdict(findings) == expected
     assert "adam_3" not in findings[0].measured
+    # Halfway all are lower by 0.1.
+    ends = np.array([recursive, 0.2, adagrad])
+    at_end, halfway = (values.max() / values.min() - 1 for values in (ends, ends - 0.1))
+    said = f"the largest excess was {halfway:.1%} halfway and is {at_end:.1%} at the end"
+    assert findings[0].measured.endswith(said)
 
 
 # Sections --------------------------------------------------------------------------------------
