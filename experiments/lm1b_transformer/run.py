@@ -36,7 +36,7 @@ EXPERIMENT = Experiment(
     "analogue seems to hurt.",
     sizes={
         "full": grids.full(FULL),
-        "cpu": grids.cut(CPU, grids.ADAM_CPU, (1e-2, 3e-2)),
+        "cpu": grids.cut(CPU, grids.ADAM_CPU),
         "small": grids.cut(SMALL),
         "quick": grids.cut(QUICK),
         "smoke": grids.smoke(SMOKE),

@@ -37,7 +37,7 @@ EXPERIMENT = Experiment(
     "analogue seems to hurt.",
     sizes={
         "full": grids.full(FULL),
-        "cpu": grids.cut(CPU, grids.ADAM_CPU, (3e-3, 1e-2, 3e-2)),
+        "cpu": grids.cut(CPU, grids.ADAM_CPU, (3e-3, 1e-2, 3e-2, 1e-1)),
         "small": grids.cut(SMALL),
         "quick": grids.cut(QUICK),
         "smoke": grids.smoke(SMOKE),
