@@ -17,9 +17,12 @@ from experiments.common.report import (  # noqa: E402
     REPRODUCED,
     Finding,
 )
+from experiments.data import mnist  # noqa: E402
+from experiments.data.split import Split  # noqa: E402
 from experiments.mnist_logistic.run import EXPERIMENT as LOGISTIC  # noqa: E402
 from experiments.ptb_transformer.run import EXPERIMENT as PTB  # noqa: E402
 from experiments.training import figures, judges, loop, report, runs  # noqa: E402
+from experiments.training import setting as settings  # noqa: E402
 from experiments.training.batches import Batches, _augmented  # noqa: E402
 from experiments.training.contestants import NOTHING_TO_TUNE, Contestant, grid  # noqa: E402
 from experiments.training.experiment import Size  # noqa: E402
@@ -146,11 +149,27 @@ def test_augmented_images_are_shifted_and_mirrored() -> None:
         assert len({key[i] for key in seen}) == values
 
 
-def test_a_source_keeps_the_first_rows_of_one_shuffle() -> None:
-    few, more = (Source("mnist", rows=n, test_rows=8, made_up=True).load() for n in (16, 16))
-    np.testing.assert_array_equal(few.inputs, more.inputs)
-    assert few.inputs.shape == (16, 1, 28, 28)
-    assert few.test_inputs.shape == (8, 1, 28, 28)
+def test_a_source_keeps_the_first_rows_of_one_shuffle(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, test_rows = np.arange(100)[:, None], np.arange(1000, 1030)[:, None]
+    split = Split(rows, rows[:, 0] % 10, test_rows, test_rows[:, 0] % 10)
+    monkeypatch.setattr(mnist, "load", lambda: split)
+
+    def loaded(count: int | None, test_count: int | None) -> Split:
+        settings._load.cache_clear()  # what another process would read
+        return Source("mnist", rows=count, test_rows=test_count).load()
+
+    few, more, whole = loaded(16, 8), loaded(32, 8), loaded(None, None)
+    for found in (few, more):
+        np.testing.assert_array_equal(found.inputs, whole.inputs[: len(found.inputs)])
+        np.testing.assert_array_equal(found.test_inputs, whole.test_inputs[:8])
+    assert (len(few.inputs), len(more.inputs)) == (16, 32)
+    # Each row once, training rows and test rows apart, and everyone with its own target.
+    np.testing.assert_array_equal(np.sort(whole.inputs, axis=0), rows)
+    np.testing.assert_array_equal(np.sort(whole.test_inputs, axis=0), test_rows)
+    assert not np.array_equal(whole.inputs, rows)
+    np.testing.assert_array_equal(whole.targets, whole.inputs[:, 0] % 10)
+    np.testing.assert_array_equal(whole.test_targets, whole.test_inputs[:, 0] % 10)
+    settings._load.cache_clear()
 
 
 # The loop --------------------------------------------------------------------------------------
