@@ -107,6 +107,13 @@ def judge(folder: Path) -> list[Claim]:
             claims.append(
                 Claim(f"(b) ahead of {name}, or level", key, players[key].label, findings)
             )
+    for key in ours:  # one rate for both, as the algorithm has one setting for both
+        findings = [
+            _within_factor(errors["well", i][key], errors["well", i][best["badly", i]])
+            for i in ITERATES
+        ]
+        text = f"(a) at most {FACTOR:g} times the error of {RIVAL}'s best rate of (b)"
+        claims.append(Claim(text, key, players[key].label, findings))
     for key in ours:
         findings = [_slow_then_fast(errors["badly", i][key]) for i in ITERATES]
         claims.append(Claim("(b) slow, then fast", key, players[key].label, findings))

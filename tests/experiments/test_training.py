@@ -149,6 +149,20 @@ def test_augmented_images_are_shifted_and_mirrored() -> None:
         assert len({key[i] for key in seen}) == values
 
 
+def test_images_are_changed_anew_at_every_step() -> None:
+    batches = Batches(IMAGES, 3, torch.device("cpu"))
+    batches.inputs[:] = batches.inputs[0]  # so that only the changes differ
+    first, second, again = (batches.at(step)[0] for step in (0, 1, 0))
+    assert not torch.equal(first, second)
+    assert torch.equal(first, again)
+    other = Batches(IMAGES, 4, torch.device("cpu"))
+    other.inputs[:] = batches.inputs[0]
+    assert not torch.equal(other.at(0)[0], first)
+    plain = Batches(replace(IMAGES, augment=False), 3, torch.device("cpu"))
+    plain.inputs[:] = batches.inputs[0]
+    assert (plain.at(0)[0] == batches.inputs[0]).all()
+
+
 def test_a_source_keeps_the_first_rows_of_one_shuffle(monkeypatch: pytest.MonkeyPatch) -> None:
     rows, test_rows = np.arange(100)[:, None], np.arange(1000, 1030)[:, None]
     split = Split(rows, rows[:, 0] % 10, test_rows, test_rows[:, 0] % 10)
