@@ -150,16 +150,17 @@ def test_augmented_images_are_shifted_and_mirrored() -> None:
 
 
 def test_images_are_changed_anew_at_every_step() -> None:
-    batches = Batches(IMAGES, 3, torch.device("cpu"))
-    batches.inputs[:] = batches.inputs[0]  # so that only the changes differ
+    def of_one_image(setting: Setting, seed: int) -> Batches:
+        batches = Batches(setting, seed, torch.device("cpu"))
+        batches.inputs = batches.inputs[:1].repeat(len(batches.inputs), 1, 1, 1)
+        return batches  # only the changes differ
+
+    batches = of_one_image(IMAGES, 3)
     first, second, again = (batches.at(step)[0] for step in (0, 1, 0))
     assert not torch.equal(first, second)
     assert torch.equal(first, again)
-    other = Batches(IMAGES, 4, torch.device("cpu"))
-    other.inputs[:] = batches.inputs[0]
-    assert not torch.equal(other.at(0)[0], first)
-    plain = Batches(replace(IMAGES, augment=False), 3, torch.device("cpu"))
-    plain.inputs[:] = batches.inputs[0]
+    assert not torch.equal(of_one_image(IMAGES, 4).at(0)[0], first)
+    plain = of_one_image(replace(IMAGES, augment=False), 3)
     assert (plain.at(0)[0] == batches.inputs[0]).all()
 
 
