@@ -7,6 +7,7 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from ..common.drawing import BLACK, BLUE, GREEN, GREY, SKY, VERMILLION, save
+from ..common.report import SCALES
 from .race import RACERS
 from .tables import read
 
@@ -21,12 +22,13 @@ def _digits(speed: float) -> str:
     return f"{speed:.0f}" if speed >= 100 else f"{speed:.3g}"
 
 
-def draw(folder: Path) -> Path:
-    """Draw the table in the folder."""
+def draw(folder: Path, size: str) -> Path:
+    """Draw the table of a size that is in the folder."""
     speeds = read(folder)
     rows = -(-len(speeds) // 2)
     figure = Figure(figsize=(11.2, 1.9 * rows + 0.6), layout="constrained")
-    figure.suptitle("Iterations per second of whole training (median over rounds)")
+    cut = "" if size == "full" else f", {SCALES[size]}"
+    figure.suptitle(f"Iterations per second of whole training{cut} (median over rounds)")
     panels = figure.subplots(rows, 2, squeeze=False).flat
     for panel, (task, of_task) in zip(panels, speeds.items(), strict=False):
         panel.set_title(task, fontsize="medium")

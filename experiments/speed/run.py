@@ -72,7 +72,7 @@ def main(argv: Sequence[str]) -> int:
     for row in rows:
         table.add_row(*row)
     console.print(table)
-    console.print(f"picture: {plot.draw(folder)}", soft_wrap=True)
+    console.print(f"picture: {plot.draw(folder, size)}", soft_wrap=True)
     return 0
 
 

@@ -48,7 +48,7 @@ def run(experiment: Experiment, argv: Sequence[str]) -> int:
     console.print(table(experiment, curves))
     for finding in experiment.judge(curves, experiment.metric):
         console.print(f"{finding.verdict}: {finding.claim}. {finding.measured}")
-    picture = figures.draw(experiment, curves, folder, len(planned))
+    picture = figures.draw(experiment, curves, folder, size, len(planned))
     console.print(f"picture: {picture}", soft_wrap=True)
     return 0
 

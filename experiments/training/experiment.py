@@ -76,6 +76,10 @@ class Experiment:
         results = results_of(self.name.replace("-", "_"))
         return results if self.is_full(size) else results / size
 
+    def scale(self, size: str) -> str:
+        """What a size is called in `SCALES`."""
+        return "full" if self.is_full(size) else size
+
     def is_full(self, size: str) -> bool:
         """Whether a size is the full one by another name: what a CPU does in minutes."""
         return self.sizes[size] == self.sizes["full"]

@@ -24,7 +24,7 @@ def section(experiment: Experiment, sizes: Sequence[str]) -> Section:
         folder = experiment.folder(size)
         if all(runs.is_done(folder, run) for run in planned):
             curves = runs.read(folder, planned)
-            scale = "full" if experiment.is_full(size) else size
+            scale = experiment.scale(size)
             judged = experiment.judge(curves, experiment.metric)
             findings = [finding.at(scale) for finding in judged]
             command += "" if scale == "full" else f" --size {scale}"

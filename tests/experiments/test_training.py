@@ -485,10 +485,11 @@ def test_panels_are_laid_out_as_they_are_listed_and_draw_the_tables(
         rows = [Look(step, 0.5, 10 + step, *(i + step + k for k in range(5))) for step in (0, 2, 4)]
         runs.write(tmp_path, run, 1, rows)
     curves = runs.read(tmp_path, planned)
-    assert figures.draw(PTB, curves, tmp_path, len(planned)) == tmp_path / "figure.png"
-    figures.draw(PTB, curves, tmp_path, len(planned) + 1)
+    assert figures.draw(PTB, curves, tmp_path, "full", len(planned)) == tmp_path / "figure.png"
+    figures.draw(PTB, curves, tmp_path, "cpu", len(planned) + 1)
     figure, unfinished = drawn
     assert figure.get_suptitle() == "Penn Treebank with a transformer (median and range over seeds)"
+    assert "transformer, on a CPU-sized cut (median" in unfinished.get_suptitle()
     assert unfinished.get_suptitle().endswith(f"; {len(planned)} of {len(planned) + 1} runs)")
     panels = [panel for row in PTB.panels for panel in row]
     assert len(figure.axes) == len(panels) == 6
