@@ -125,6 +125,22 @@ def test_the_report_alone(
     assert {f.verdict for section in sections for f in section.findings} == {NOT_RUN}
 
 
+def test_cuts_stand_in_for_what_was_not_run_in_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+    monkeypatch.setattr(everything, "section", lambda experiment, sizes: asked.append(sizes))
+    monkeypatch.setattr(everything, "synthetic_section", lambda folders: asked.append([*folders]))
+    monkeypatch.setattr(everything.speed, "section", asked.append)
+    for size, sizes in (
+        ("full", ("full", "cpu", "small")),
+        ("cpu", ("cpu",)),
+        ("small", ("small",)),
+    ):
+        everything.gather(size)
+        assert asked[0] == (["small"] if size == "small" else ["full"])
+        assert asked[1:] == [sizes] * (len(EXPERIMENTS) + 1)
+        asked.clear()
+
+
 def test_without_tables_and_without_data(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

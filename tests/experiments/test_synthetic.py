@@ -41,20 +41,20 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
+def variant(tmp_path_factory: pytest.TempPathFactory, option: str) -> Path:
+    out = tmp_path_factory.mktemp("synthetic") / "variant"
+    assert cli.main([*SMALL, option, "--seeds", "1", "--jobs", "1", "--out", str(out)]) == 0
+    return out
+
+
 @pytest.fixture(scope="module")
 def released(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("synthetic") / "released"
-    arguments = [*SMALL, "--as-released", "--seeds", "1", "--jobs", "1", "--out", str(out)]
-    assert cli.main(arguments) == 0
-    return out
+    return variant(tmp_path_factory, "--as-released")
 
 
 @pytest.fixture(scope="module")
 def forms(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("synthetic") / "forms"
-    arguments = [*SMALL, "--other-forms", "--seeds", "1", "--jobs", "1", "--out", str(out)]
-    assert cli.main(arguments) == 0
-    return out
+    return variant(tmp_path_factory, "--other-forms")
 
 
 # The experiment --------------------------------------------------------------------------------

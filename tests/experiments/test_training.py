@@ -21,14 +21,14 @@ from experiments.data import mnist  # noqa: E402
 from experiments.data.split import Split  # noqa: E402
 from experiments.mnist_logistic.run import EXPERIMENT as LOGISTIC  # noqa: E402
 from experiments.ptb_transformer.run import EXPERIMENT as PTB  # noqa: E402
-from experiments.training import figures, judges, loop, report, runs  # noqa: E402
+from experiments.training import figures, judges, loop, report, resnet, runs  # noqa: E402
 from experiments.training import setting as settings  # noqa: E402
 from experiments.training.batches import Batches, _augmented  # noqa: E402
 from experiments.training.contestants import NOTHING_TO_TUNE, Contestant, grid  # noqa: E402
 from experiments.training.experiment import Size  # noqa: E402
 from experiments.training.figures import LABELS, highlighted  # noqa: E402
 from experiments.training.loop import Look, Run, train  # noqa: E402
-from experiments.training.perceptron import Perceptron  # noqa: E402
+from experiments.training.perceptron import Perceptron, Standardised  # noqa: E402
 from experiments.training.resnet import ResNet  # noqa: E402
 from experiments.training.runs import Curves  # noqa: E402
 from experiments.training.setting import Setting, Source  # noqa: E402
@@ -74,6 +74,32 @@ def test_resnet32_has_32_layers_with_weights() -> None:
     assert sum(p.numel() for p in network.parameters()) == 464_154
     images = torch.randint(0, 256, (2, 3, 32, 32), dtype=torch.uint8)
     assert network(images).shape == (2, 10)
+
+
+def test_a_block_is_beside_a_path_without_weights() -> None:
+    for channels, new in ((4, 4), (4, 8)):
+        block = resnet._Block(channels, new).eval()
+        torch.nn.init.zeros_(block.second_norm.weight)
+        x = torch.randn(2, channels, 8, 8)
+        y = block(x)
+        if channels == new:
+            torch.testing.assert_close(y, x.relu())
+        else:  # every other pixel, and zeros for the channels that are new
+            torch.testing.assert_close(y[:, :channels], x[:, :, ::2, ::2].relu())
+            assert (y[:, channels:] == 0).all()
+
+
+def test_bytes_become_numbers_of_mean_0_and_variance_1() -> None:
+    split = Source("mnist", made_up=True).load()
+    images = torch.from_numpy(split.inputs).double() / 255
+    found = Standardised((float(images.mean()),), (float(images.std()),))(
+        torch.from_numpy(split.inputs)
+    )
+    assert float(found.mean()) == pytest.approx(0, abs=1e-5)
+    assert float(found.std()) == pytest.approx(1, abs=1e-5)
+    # Networks begin with it.
+    assert isinstance(Perceptron().build()[0], Standardised)
+    assert isinstance(ResNet(1).build()[0], Standardised)
 
 
 def test_perceptron_widths_and_start() -> None:
@@ -404,6 +430,14 @@ def test_tables_are_of_one_run_and_say_so(tmp_path: Path) -> None:
     np.testing.assert_allclose(found, np.array(looks), rtol=1e-4)
 
 
+def test_the_fingerprint_is_of_every_file_that_the_numbers_depend_on() -> None:
+    shown_only = {"command", "experiment", "figures", "grids", "judges", "report", "runs"}
+    files = {path.stem for path in Path(runs.__file__).parent.glob("[a-z]*.py")}
+    assert files - shown_only == set(runs.PARTS)
+    assert all(source.exists() for source in runs.SOURCES)
+    assert Path(mnist.__file__).parent in runs.SOURCES
+
+
 def curve(key: str, *ends: float, family: str = "", rate: float = 0.0, column: str) -> Curves:
     """A contestant whose seeds see these values in the middle, and worse ones at the ends."""
     worse = -0.1 if column in runs.HIGHER_IS_BETTER else 0.1
@@ -529,11 +563,11 @@ def verdict(findings: list[Finding]) -> str:
     ],
 )
 def test_level_with_adam(recursive: list[float], shipped: list[float], expected: str) -> None:
-    rivals = {"adam_1": [0.87, 0.88, 0.89], "adam_3": [0.1, 0.2, 0.3]}
+    rivals = {"adam_1": [0.1, 0.2, 0.3], "adam_3": [0.87, 0.88, 0.89]}  # 0.001 is the default
     found = curves("test_accuracy", recursive=recursive, recursive_shipped=shipped, **rivals)
     findings = judges.level_with_adam(found, "test_accuracy")
     assert verdict(findings) == expected
-    assert "adam_1 0.88" in findings[0].measured
+    assert "adam_3 0.88" in findings[0].measured
     # A loss is judged the other way round.
     turned = {key.replace("-", "_"): list(1 - c.best("test_accuracy")) for key, c in found.items()}
     assert verdict(judges.level_with_adam(curves("test_loss", **turned), "test_loss")) == expected
@@ -549,7 +583,8 @@ def test_level_with_adam(recursive: list[float], shipped: list[float], expected:
     ],
 )
 def test_slightly_behind_adam(recursive: list[float], shipped: list[float], expected: str) -> None:
-    found = curves("test_accuracy", recursive=recursive, recursive_shipped=shipped, adam_1=[0.875])
+    rivals = {"adam_1": [0.5], "adam_3": [0.875]}
+    found = curves("test_accuracy", recursive=recursive, recursive_shipped=shipped, **rivals)
     assert verdict(judges.slightly_behind_adam(found, "test_accuracy")) == expected
 
 
