@@ -226,8 +226,25 @@ def test_html(section: Section) -> None:
     order = ['<section id="a-b">', 'class="claim"', "<img", "first.</b>", "second.</b>", "<li>"]
     places = [text.index(part) for part in order]
     assert places == sorted(places)
+    assert "(and <a" not in text
     assert "<li>none &amp; nothing</li>" in text
     assert text.count("badge unknown") == 2  # in the summary and in the section
+
+
+def test_what_several_do_otherwise_is_said_once(section: Section, tmp_path: Path) -> None:
+    both = [
+        section._replace(name=name, deviations=("of all", f"only {name}"))
+        for name in ("one", "two")
+    ]
+    text = page.html(both)
+    assert text.count("of all") == 1 < text.index('<div id="shared">') < text.index("of all")
+    assert text.count('(and <a href="#shared">what several experiments do otherwise</a>)') == 2
+    assert text.index('<section id="two">') < text.index("<li>only two</li>")
+    written = page.markdown(both, tmp_path / "docs")
+    assert written.count("- of all\n") == 1
+    assert written.index("## What several experiments do otherwise") < written.index("- of all\n")
+    assert "(#what-several-experiments-do-otherwise)" in written
+    assert written.index("- only one\n") < written.index("- only two\n")
 
 
 def test_markdown(section: Section, tmp_path: Path) -> None:
