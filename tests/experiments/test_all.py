@@ -302,9 +302,10 @@ def test_speeds_are_medians_and_are_judged(tmp_path: Path) -> None:
     assert findings["Recursive, fast path"].verdict == PARTLY
     assert findings["Recursive, fast path"].measured.endswith("one ×0.50, two ×2.00")
     assert findings["Recursive, readable path"].verdict == NOT
-    speeds["two"]["recursive-fast"] = 4.9
-    judged = {finding.claim: finding.verdict for finding in tables.judge(speeds)}
-    assert judged["slower than both Adam and Adagrad: Recursive, fast path"] == REPRODUCED
+    fast = "slower than both Adam and Adagrad: Recursive, fast path"
+    for speed, verdict in ((4.84, REPRODUCED), (4.86, PARTLY)):
+        speeds["two"]["recursive-fast"] = speed
+        assert {f.claim: f.verdict for f in tables.judge(speeds)}[fast] == verdict
 
 
 def test_racers_are_what_they_are_called() -> None:
