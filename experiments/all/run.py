@@ -22,6 +22,8 @@ from ..ptb_transformer import run as ptb_transformer
 from ..speed import run as speed
 from ..synthetic import run as synthetic
 from ..synthetic.section import section as synthetic_section
+from ..synthetic.tables import LEARNERS
+from ..synthetic.verdict import FORMS
 from ..training import command
 from ..training.experiment import SIZES
 from ..training.report import section
@@ -71,14 +73,15 @@ def _run(size: str, options: argparse.Namespace, console: Console) -> int:
     jobs = ["--jobs", str(options.jobs)] if options.jobs else []
     device = ["--device", options.device]
     (folder,) = synthetic_folders(size).values()
-    if not (folder / "learners.csv").exists():
-        console.rule("synthetic")
-        # At the sizes between it is run as the quick one.
-        quick = [] if _is_full(size) else ["--quick", *(SMOKE if size == "smoke" else [])]
-        out = [] if _is_full(size) else ["--out", str(folder)]
-        failed = synthetic.main([*quick, *jobs, *out])
-        if failed:
-            return failed
+    # At the sizes between it is run as the quick one, and without the other forms.
+    quick = ["--quick", "--out", str(folder), *(SMOKE if size == "smoke" else [])]
+    parts = {folder: [], folder / FORMS: [f"--{FORMS}"]} if _is_full(size) else {folder: quick}
+    for part, arguments in parts.items():
+        if not (part / LEARNERS).exists():
+            console.rule("synthetic")
+            failed = synthetic.main([*arguments, *jobs])
+            if failed:
+                return failed
     for experiment in NETWORKS:
         console.rule(experiment.EXPERIMENT.name)
         failed = command.run(experiment.EXPERIMENT, ["--size", size, *jobs, *device])

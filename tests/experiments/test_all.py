@@ -141,6 +141,26 @@ def test_cuts_stand_in_for_what_was_not_run_in_full(monkeypatch: pytest.MonkeyPa
         asked.clear()
 
 
+def test_in_full_the_other_forms_are_run_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PAROLI_RESULTS", str(tmp_path))
+    called: list[list[str]] = []
+
+    def noted(arguments: list[str]) -> int:
+        called.append(arguments)
+        return 0 if len(called) < 2 else 7
+
+    monkeypatch.setattr(everything.synthetic, "main", noted)
+    assert cli.main(["reproduce", "all", "--jobs", "3"]) == 7  # what fails ends everything
+    assert called == [["--jobs", "3"], ["--other-forms", "--jobs", "3"]]
+    tables = tmp_path / "synthetic" / "learners.csv"
+    tables.parent.mkdir()
+    tables.touch()
+    assert cli.main(["reproduce", "all", "--size", "cpu"]) == 7
+    assert called[2:] == [["--other-forms"]]
+
+
 def test_without_tables_and_without_data(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
