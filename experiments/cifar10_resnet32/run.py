@@ -29,7 +29,7 @@ EXPERIMENT = Experiment(
     claim="Here the algorithm is slightly worse than Adam, and its momentum analogue helps.",
     sizes={
         "full": grids.full(FULL),
-        "cpu": grids.cut(CPU),
+        "cpu": grids.cut(CPU, grids.ADAM_CPU),
         "small": grids.cut(SMALL),
         "quick": grids.cut(QUICK),
         "smoke": grids.smoke(SMOKE),

@@ -26,7 +26,7 @@ def section(experiment: Experiment, sizes: Sequence[str]) -> Section:
             curves = runs.read(folder, planned)
             scale = experiment.scale(size)
             judged = experiment.judge(curves, experiment.metric)
-            findings = [finding.at(scale) for finding in judged]
+            findings = [finding.at(scale) for finding in judged] + _longer(experiment, size)
             command += "" if scale == "full" else f" --size {scale}"
             head, _ = read_table(runs.path_of(folder, planned[0]))
             heads, rows = numbers(experiment, curves)
@@ -55,6 +55,19 @@ def section(experiment: Experiment, sizes: Sequence[str]) -> Section:
         *(experiment.name, experiment.title, experiment.claim, command, findings),
         *([], (), [], NOT_RUN, experiment.deviations),
     )
+
+
+def _longer(experiment: Experiment, size: str) -> list[Finding]:
+    """What the CPU-sized cut adds, where it has fewer runs than the full size, but longer ones."""
+    cut = experiment.sizes.get("cpu", experiment.sizes[size])
+    if not experiment.is_full(size) or cut.setting.steps <= experiment.sizes[size].setting.steps:
+        return []
+    folder, planned = experiment.folder("cpu"), cut.runs("cpu")
+    if not all(runs.is_done(folder, run) for run in planned):
+        return []
+    how = f"{cut.setting.steps:,} steps, {_seeds(cut.seeds)}"
+    judged = experiment.judge(runs.read(folder, planned), experiment.metric)
+    return [finding._replace(claim=f"{finding.claim} ({how})").at("cpu") for finding in judged]
 
 
 def _seeds(count: int) -> str:

@@ -12,6 +12,7 @@ torch = pytest.importorskip("torch")
 from experiments.common.report import (  # noqa: E402
     NOT,
     NOT_RUN,
+    ON_CPU,
     OTHER_SCALE,
     PARTLY,
     REPRODUCED,
@@ -667,4 +668,19 @@ def test_a_section_is_of_the_largest_size_that_is_whole(
     found = report.section(experiment, sizes)
     assert [finding.verdict for finding in found.findings] == [REPRODUCED]
     assert found.command == "paroli reproduce mnist-logistic"
+    # A cut of fewer networks that train longer adds what it found, in its own words.
+    longer = Size(replace(setting, steps=6, looks=2), 1, (1e-3,), (1e-2,))
+    experiment = replace(experiment, sizes={**experiment.sizes, "cpu": longer})
+    assert report.section(experiment, ("full", "cpu")) == found
+    for run in longer.runs("cpu"):
+        assert report.section(experiment, ("full", "cpu")) == found
+        looks = [Look(step, step / 2, 0.1 * step, *[0.5] * 5) for step in (0, 3, 6)]
+        runs.write(experiment.folder("cpu"), run, 1, looks)
+    both = report.section(experiment, ("full", "cpu"))
+    assert [finding.verdict for finding in both.findings] == [REPRODUCED, ON_CPU[REPRODUCED]]
+    assert both.findings[1].claim == f"{found.findings[0].claim} (6 steps, one seed)"
+    assert both._replace(findings=found.findings) == found
+    # One that does not train longer is only shown where there is nothing else.
+    shorter = replace(experiment, sizes={**experiment.sizes, "cpu": tiny})
+    assert report.section(shorter, ("full", "cpu")).findings == found.findings
     assert report.section(experiment, ("quick",)).findings[0].verdict == NOT_RUN
