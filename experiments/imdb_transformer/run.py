@@ -21,11 +21,11 @@ FULL = Setting(
     autocast=True,
 )
 CPU = Setting(
-    Source("imdb", 10_000, 128, test_rows=2_000),
+    Source("imdb", 10_000, 128, test_rows=1_500),
     Transformer(10_000, width=64, hidden=256, classes=2),
     batch=16,
-    steps=1_600,
-    looks=8,
+    steps=1_000,
+    looks=5,
     measured_rows=500,
 )
 TINY = Transformer(10_000, width=128, hidden=512, classes=2)
@@ -42,7 +42,7 @@ EXPERIMENT = Experiment(
     "analogue seems to hurt.",
     sizes={
         "full": grids.full(FULL),
-        "cpu": grids.cut(CPU, grids.ADAM_CPU, (3e-3, 1e-2)),
+        "cpu": grids.cut(CPU, (1e-3, 3e-3, 1e-2), (3e-3, 1e-2)),
         "small": grids.cut(SMALL),
         "quick": grids.cut(QUICK),
         "smoke": grids.smoke(SMOKE),
@@ -55,8 +55,8 @@ EXPERIMENT = Experiment(
         "a pre-norm transformer of 2 layers of width 256 over the first 256 words of a review, out "
         "of the 20,000 most frequent ones; the mean over the words is judged; 8 epochs of batches "
         "of 32",
-        "the CPU-sized cut: all 25,000 reviews, 128 words each, 1,600 batches of 16, width 64, "
-        "2,000 to test on",
+        "the CPU-sized cut: all 25,000 reviews, 128 words each, 1,000 batches of 16, width 64, "
+        "1,500 to test on",
         "the small cut: 6,000 reviews of 64 words, 160 batches of 32, width 128, 1,000 to test on",
     ),
 )
