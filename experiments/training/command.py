@@ -46,7 +46,8 @@ def run(experiment: Experiment, argv: Sequence[str]) -> int:
         print(f"paroli: no tables of this size in {folder}", file=sys.stderr)
         return 1
     console.print(table(experiment, curves))
-    for finding in experiment.judge(curves, experiment.metric):
+    for judged in experiment.judge(curves, experiment.metric):
+        finding = judged.at(experiment.scale(size))
         console.print(f"{finding.verdict}: {finding.claim}. {finding.measured}")
     picture = figures.draw(experiment, curves, folder, size, len(planned))
     console.print(f"picture: {picture}", soft_wrap=True)

@@ -100,6 +100,7 @@ def test_the_same_again_runs_nothing_and_draws_the_same(
     assert cli.main([*arguments, "--device", "cpu"]) == 0
     printed = capsys.readouterr().out
     assert "13 runs have their tables already" in printed
+    assert "not run on this scale: the same train loss for all" in printed
     assert "other versions" not in printed
     again = read_table(missing)[1]
     lines = before[missing].decode().splitlines()
