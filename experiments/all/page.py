@@ -34,6 +34,7 @@ VERDICTS = (
 )
 SHARED = "What several experiments do otherwise"
 """The heading above deviations that are not one experiment's own."""
+MANY = 2
 ANCHOR = SHARED.lower().replace(" ", "-")
 BADGES = {
     REPRODUCED: "yes",
@@ -73,9 +74,9 @@ def html(sections: Sequence[Section]) -> str:
 
 
 def _shared(sections: Sequence[Section]) -> list[str]:
-    """Deviations of more than one experiment, each once."""
+    """Deviations of more than `MANY` experiments, each once."""
     counts = Counter(text for section in sections for text in section.deviations)
-    return [text for text, count in counts.items() if count > 1]
+    return [text for text, count in counts.items() if count > MANY]
 
 
 def _html_shared(shared: Sequence[str]) -> str:

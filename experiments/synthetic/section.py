@@ -17,6 +17,7 @@ CLAIM = (
     "Adagrad where the target lies along the largest eigenvalue, and ahead of it where the target "
     "lies along the smallest; there it is slow at first, and then fast."
 )
+LISTED = 2
 DEVIATIONS = (
     "every training row is new, and hold-out rows judge; the authors' script judges on 1,000 "
     "training rows that come again and again (paroli reproduce synthetic --as-released)",
@@ -65,9 +66,15 @@ def _finding(claims: list[Claim]) -> Finding:
 
 
 def _holders(claims: list[Claim], i: int) -> str:
-    """The forms for which a claim holds; or none, and what the first form does."""
+    """The forms for which a claim holds, the first `LISTED`; or none, and what the first one does.
+
+    All are in the table of numbers.
+    """
     holding = [c for c in claims if c.findings[i].holds]
-    listed = ", ".join(f"{_short(c)} {c.findings[i].measured}" for c in holding or claims[:1])
+    parts = [f"{_short(c)} {c.findings[i].measured}" for c in (holding or claims[:1])[:LISTED]]
+    if len(holding) > LISTED:
+        parts.append(f"{len(holding) - LISTED} more")
+    listed = " and ".join(parts)
     return f"holds for {listed}" if holding else f"for none ({listed})"
 
 

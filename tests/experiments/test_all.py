@@ -255,11 +255,11 @@ def test_html(section: Section) -> None:
 def test_what_several_do_otherwise_is_said_once(section: Section, tmp_path: Path) -> None:
     both = [
         section._replace(name=name, deviations=("of all", f"only {name}"))
-        for name in ("one", "two")
+        for name in ("one", "two", "three")
     ]
     text = page.html(both)
     assert text.count("of all") == 1 < text.index('<div id="shared">') < text.index("of all")
-    assert text.count('(and <a href="#shared">what several experiments do otherwise</a>)') == 2
+    assert text.count('(and <a href="#shared">what several experiments do otherwise</a>)') == 3
     assert text.index('<section id="two">') < text.index("<li>only two</li>")
     written = page.markdown(both, tmp_path / "docs")
     assert written.count("- of all\n") == 1

@@ -432,7 +432,7 @@ def test_the_reports_section(tables: Path, tmp_path: Path) -> None:
     momentum_alone = "holds for ScInOL, no cap, + momentum ×0.4"
     assert judged[best].measured == (
         f"last iterate: {momentum_alone}; uniform average: {momentum_alone}; "
-        "polynomial average: holds for ScInOL, no cap ×1.6, ScInOL, no cap, + momentum ×0.16"
+        "polynomial average: holds for ScInOL, no cap ×1.6 and ScInOL, no cap, + momentum ×0.16"
     )
     script = "(a) at most 2 times the error of Adagrad, rate 0.01"
     assert judged[script].verdict == REPRODUCED
