@@ -42,7 +42,7 @@ EXPERIMENT = Experiment(
     "analogue seems to hurt.",
     sizes={
         "full": grids.full(FULL),
-        "cpu": grids.cut(CPU, (1e-3, 3e-3, 1e-2), (3e-3, 1e-2)),
+        "cpu": grids.cut(CPU, grids.ADAM_CPU, (3e-3, 1e-2)),
         "small": grids.cut(SMALL),
         "quick": grids.cut(QUICK),
         "smoke": grids.smoke(SMOKE),

@@ -21,6 +21,10 @@ SLIGHTLY = 0.02
 """Accuracies that differ by less are slightly different."""
 
 
+ACCURACY_OF_ONE_SEED, LOSS_OF_ONE_SEED = 0.005, 0.01
+"""Where there is one seed only, and so no range, what differs by less is level."""
+
+
 def same_train_loss(curves: Mapping[str, Curves], metric: str) -> list[Finding]:
     """The convex case: everyone ends at one train loss, within `SAME`; partly: some of ours do."""
     column = "train_loss"
@@ -118,9 +122,13 @@ def _of_forms(holds: Mapping[str, bool]) -> str:
 
 
 def _ahead_or_level(ours: Curves, rival: Curves, metric: str) -> bool:
+    """Level: the ranges over seeds overlap, or what is between them one seed cannot tell."""
+    alone = len(ours.seeds) == 1 or len(rival.seeds) == 1
     if metric in HIGHER_IS_BETTER:
-        return bool(ours.best(metric).max() >= rival.best(metric).min())
-    return bool(ours.best(metric).min() <= rival.best(metric).max())
+        slack = ACCURACY_OF_ONE_SEED if alone else 0.0
+        return bool(ours.best(metric).max() >= rival.best(metric).min() - slack)
+    slack = LOSS_OF_ONE_SEED if alone else 0.0
+    return bool(ours.best(metric).min() <= rival.best(metric).max() + slack)
 
 
 def _compared(curves: Mapping[str, Curves], rival: Curves, metric: str) -> str:

@@ -610,6 +610,22 @@ def test_momentum(released: list[float], printed: list[float], helps: str, hurts
 
 
 @pytest.mark.parametrize(
+    ("column", "near", "far"),
+    [("test_accuracy", 0.8955, 0.8945), ("test_loss", 0.909, 0.911)],
+)
+def test_what_one_seed_cannot_tell_is_level(column: str, near: float, far: float) -> None:
+    for ours, expected in ((near, REPRODUCED), (far, NOT)):
+        one = curves(column, recursive=[ours], adam_1=[0.9])
+        assert verdict(judges.level_with_adam(one, column)) == expected
+        two = curves(column, recursive=[ours, ours], adam_1=[0.9, 0.9])
+        assert verdict(judges.level_with_adam(two, column)) == NOT
+        # Level is neither helped nor hurt.
+        one = curves(column, recursive=[0.9], recursive_momentum=[ours])
+        hurt = REPRODUCED if expected == NOT else NOT
+        assert verdict(judges.momentum_hurts(one, column)) == hurt
+
+
+@pytest.mark.parametrize(
     ("recursive", "adagrad", "expected"),
     [(0.2015, 0.2, REPRODUCED), (0.2, 0.21, PARTLY), (0.21, 0.2, NOT)],
 )
