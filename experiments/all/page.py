@@ -3,19 +3,50 @@
 from __future__ import annotations
 
 import base64
+from collections import Counter
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 from string import Template
 
-from ..common.report import Section, markdown_table
+from ..common.report import (
+    NOT,
+    NOT_RUN,
+    ON_CPU,
+    OTHER_SCALE,
+    PARTLY,
+    REPRODUCED,
+    Section,
+    markdown_table,
+)
 
 TITLE = "The paper's experiments, reproduced"
 LEAD = (
     "Every figure of 'Matrix-Free Preconditioning in Online Learning' (Cutkosky and Sarlos, ICML "
-    "2019): what it claims, in our words, what was run, and whether it holds. Verdicts are "
-    "computed from the tables of the runs."
+    "2019): what it claims, in our words, what was run, and whether it holds. Figure 2 of the "
+    "paper's text shows the first panels of LM1B and of CIFAR-10 again."
 )
+VERDICTS = (
+    "Verdicts are computed from the tables of the runs. 'Reproduced', 'partly' (by another form or "
+    "iterate than the paper's, or in part) and 'not' are of runs at full size. Of smaller networks "
+    "on fewer rows, as one CPU core can train them, a claim may hold or not 'on a CPU-sized cut', "
+    "which proves nothing about the full size; still smaller cuts get no verdict."
+)
+SHARED = "What several experiments do otherwise"
+"""The heading above deviations that are not one experiment's own."""
+MANY = 2
+ANCHOR = SHARED.lower().replace(" ", "-")
+BADGES = {
+    REPRODUCED: "yes",
+    PARTLY: "partly",
+    NOT: "no",
+    ON_CPU[REPRODUCED]: "cut yes",
+    ON_CPU[PARTLY]: "cut partly",
+    ON_CPU[NOT]: "cut no",
+    NOT_RUN: "unknown",
+    OTHER_SCALE: "unknown",
+}
+"""How verdicts look: those of a cut have an outline only."""
 TEMPLATE = Path(__file__).with_name("page.html")
 
 
@@ -25,13 +56,35 @@ def html(sections: Sequence[Section]) -> str:
     summary = _html_table(
         ("experiment", "claim", "verdict"),
         [
-            (_link(section), escape(finding.claim), _badge(finding.verdict))
+            ("" if i else _link(section), escape(finding.claim), _badge(finding.verdict))
             for section in sections
-            for finding in section.findings
+            for i, finding in enumerate(section.findings)
         ],
     )
-    body = "\n".join(_html_section(section) for section in sections)
-    return template.substitute(title=TITLE, lead=escape(LEAD), summary=summary, sections=body)
+    shared = _shared(sections)
+    body = "\n".join(_html_section(section, shared) for section in sections)
+    return template.substitute(
+        title=TITLE,
+        lead=escape(LEAD),
+        verdicts=escape(VERDICTS),
+        summary=summary,
+        sections=body,
+        shared=_html_shared(shared),
+    )
+
+
+def _shared(sections: Sequence[Section]) -> list[str]:
+    """Deviations of more than `MANY` experiments, each once."""
+    counts = Counter(text for section in sections for text in section.deviations)
+    return [text for text, count in counts.items() if count > MANY]
+
+
+def _html_shared(shared: Sequence[str]) -> str:
+    return f'<div id="shared"><h2>{SHARED}</h2>{_html_list(shared)}</div>' if shared else ""
+
+
+def _html_list(texts: Sequence[str]) -> str:
+    return f"<ul>{''.join(f'<li>{escape(text)}</li>' for text in texts)}</ul>"
 
 
 def _link(section: Section) -> str:
@@ -39,10 +92,10 @@ def _link(section: Section) -> str:
 
 
 def _badge(verdict: str) -> str:
-    return f'<span class="badge {verdict.split()[0]}-{len(verdict.split())}">{verdict}</span>'
+    return f'<span class="badge {BADGES[verdict]}">{verdict}</span>'
 
 
-def _html_section(section: Section) -> str:
+def _html_section(section: Section, shared: Sequence[str]) -> str:
     parts = [
         f'<section id="{section.name}"><h2>{escape(section.title)}</h2>',
         f'<p class="claim">{escape(section.claim)}</p>',
@@ -59,9 +112,14 @@ def _html_section(section: Section) -> str:
         cells = [tuple(map(escape, row)) for row in section.rows]
         table = _html_table(tuple(map(escape, section.heads)), cells)
         parts.append(f"<details><summary>The numbers</summary>{table}</details>")
-    different = "".join(f"<li>{escape(text)}</li>" for text in section.deviations)
+    own = [text for text in section.deviations if text not in shared]
+    more = (
+        f' (and <a href="#shared">{SHARED.lower()}</a>)'
+        if len(own) < len(section.deviations)
+        else ""
+    )
     parts += [
-        f"<details><summary>What is done otherwise</summary><ul>{different}</ul></details>",
+        f"<p>What is done otherwise{more}:</p>{_html_list(own)}",
         f"<p class='made'><code>{escape(section.command)}</code><br>{escape(section.made_by)}</p>",
         "</section>",
     ]
@@ -78,7 +136,8 @@ def _html_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def markdown(sections: Sequence[Section], home: Path) -> str:
     """The page for the documentation, which lies in the folder ``home`` and links the pictures."""
-    lines = [f"# {TITLE}", "", LEAD, "", "Written by `paroli reproduce all`.", ""]
+    lines = [f"# {TITLE}", "", LEAD, "", VERDICTS, "", "Written by `paroli reproduce all`.", ""]
+    shared = _shared(sections)
     heads = ("experiment", "claim", "verdict", "command")
     summary = [
         (section.title, finding.claim, finding.verdict, f"`{section.command}`")
@@ -94,7 +153,10 @@ def markdown(sections: Sequence[Section], home: Path) -> str:
         lines += [f"- **{f.verdict}**: {f.claim}. {f.measured}." for f in section.findings]
         if section.rows:
             lines += ["", *markdown_table(section.heads, section.rows)]
-        lines += ["", "What is done otherwise:", ""]
-        lines += [f"- {text}" for text in section.deviations]
+        own = [text for text in section.deviations if text not in shared]
+        more = f" (and what is [below](#{ANCHOR}))" if len(own) < len(section.deviations) else ""
+        lines += ["", f"What is done otherwise{more}:", "", *(f"- {text}" for text in own)]
         lines += ["", f"Made by `{section.command}`: {section.made_by}"]
+    if shared:
+        lines += ["", f"## {SHARED}", "", *(f"- {text}" for text in shared)]
     return "\n".join(lines) + "\n"

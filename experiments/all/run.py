@@ -22,6 +22,9 @@ from ..ptb_transformer import run as ptb_transformer
 from ..speed import run as speed
 from ..synthetic import run as synthetic
 from ..synthetic.section import section as synthetic_section
+from ..synthetic.tables import LEARNERS
+from ..synthetic.verdict import FORMS
+from ..training import command
 from ..training.experiment import SIZES
 from ..training.report import section
 from . import page
@@ -69,17 +72,19 @@ def _run(size: str, options: argparse.Namespace, console: Console) -> int:
     """Every experiment in turn; the exit code of the first one that fails."""
     jobs = ["--jobs", str(options.jobs)] if options.jobs else []
     device = ["--device", options.device]
-    if not (synthetic_folders(size)[size] / "learners.csv").exists():
-        console.rule("synthetic")
-        # At the sizes between it is run as the quick one.
-        quick = [] if size == "full" else ["--quick", *(SMOKE if size == "smoke" else [])]
-        out = ["--out", str(synthetic_folders(size)[size])] if size != "full" else []
-        failed = synthetic.main([*quick, *jobs, *out])
-        if failed:
-            return failed
+    (folder,) = synthetic_folders(size).values()
+    # At the sizes between it is run as the quick one, and without the other forms.
+    quick = ["--quick", "--out", str(folder), *(SMOKE if size == "smoke" else [])]
+    parts = {folder: [], folder / FORMS: [f"--{FORMS}"]} if _is_full(size) else {folder: quick}
+    for part, arguments in parts.items():
+        if not (part / LEARNERS).exists():
+            console.rule("synthetic")
+            failed = synthetic.main([*arguments, *jobs])
+            if failed:
+                return failed
     for experiment in NETWORKS:
         console.rule(experiment.EXPERIMENT.name)
-        failed = int(experiment.main(["--size", size, *jobs, *device]))
+        failed = command.run(experiment.EXPERIMENT, ["--size", size, *jobs, *device])
         if failed:
             return failed
     console.rule("speed")
@@ -88,7 +93,7 @@ def _run(size: str, options: argparse.Namespace, console: Console) -> int:
 
 def gather(size: str) -> list[Section]:
     """What there is at this size; at full size, small cuts for what was not run."""
-    sizes = ("full", "small") if size == "full" else (size,)
+    sizes = ("full", "cpu", "small") if size == "full" else (size,)
     return [
         synthetic_section(synthetic_folders(size)),
         *(section(experiment.EXPERIMENT, sizes) for experiment in NETWORKS),
@@ -99,7 +104,12 @@ def gather(size: str) -> list[Section]:
 def synthetic_folders(size: str) -> dict[str, Path]:
     """Where the synthetic experiment's results of a size are."""
     results = results_of("synthetic")
-    return {size: results if size == "full" else results / size}
+    return {"full": results} if _is_full(size) else {size: results / size}
+
+
+def _is_full(size: str) -> bool:
+    """Of the synthetic experiment, which a CPU runs in full."""
+    return size in ("full", "cpu")
 
 
 def _parser() -> argparse.ArgumentParser:

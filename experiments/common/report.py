@@ -8,7 +8,22 @@ from typing import NamedTuple
 
 REPRODUCED, PARTLY, NOT = "reproduced", "partly", "not"
 NOT_RUN, OTHER_SCALE = "not run yet", "not run on this scale"
-VERDICTS = (REPRODUCED, PARTLY, NOT, NOT_RUN, OTHER_SCALE)
+ON_CPU = {
+    REPRODUCED: "holds on a CPU-sized cut",
+    PARTLY: "holds in part on a CPU-sized cut",
+    NOT: "does not hold on a CPU-sized cut",
+}
+"""What a cut says on which networks really learn: never the verdict of the paper's size."""
+VERDICTS = (REPRODUCED, PARTLY, NOT, *ON_CPU.values(), NOT_RUN, OTHER_SCALE)
+
+SCALES = {
+    "full": "full size",
+    "cpu": "on a CPU-sized cut",
+    "small": "on a small cut",
+    "quick": "on a quick cut",
+    "smoke": "on made-up data",
+}
+"""Sizes in words."""
 
 
 class Finding(NamedTuple):
@@ -19,9 +34,13 @@ class Finding(NamedTuple):
     verdict: str
     """One of the `VERDICTS`."""
 
-    def on_another_scale(self, scale: str) -> Finding:
-        """The same, of a run that is too small to judge the claim by."""
-        return Finding(self.claim, f"{scale}: {self.measured} ({self.verdict})", OTHER_SCALE)
+    def at(self, size: str) -> Finding:
+        """The same, of a run of one of the `SCALES`: only full size gets the claim's verdict."""
+        if size == "full":
+            return self
+        if size == "cpu":
+            return self._replace(verdict=ON_CPU[self.verdict])
+        return Finding(self.claim, f"{SCALES[size]}: {self.measured} ({self.verdict})", OTHER_SCALE)
 
 
 class Section(NamedTuple):

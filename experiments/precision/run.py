@@ -5,27 +5,31 @@ the weights, and their average, are from those of the float32 optimizer, in unit
 moved.  *losses.csv*: each trains by itself.  *lr.csv*: lr multiplies the increments, as it does in
 `paroli.torch.RecursiveOptimizer`, or the gradients.
 
-    python -m experiments.precision.run --data FOLDER [--steps 2000] [--out FOLDER]
-
-FOLDER has MNIST's four files, ``train-images-idx3-ubyte.gz`` and so on.
+    paroli reproduce precision [--steps 2000] [--seeds 2] [--out FOLDER]
 """
 
 from __future__ import annotations
 
 import argparse
-import gzip
 import math
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import nn
 
 import paroli.torch
-from experiments.common.records import provenance, write_table
 from paroli.torch import RecursiveOptimizer
+
+from ..common.arguments import count
+from ..common.places import results_of
+from ..common.records import provenance, write_table
+from ..data import mnist
+from ..data.files import DataError
 
 HIDDEN = 128
 BATCH = 128
@@ -47,12 +51,10 @@ SCHEDULES: dict[str, Callable[[float], float]] = {
 Data = tuple[torch.Tensor, torch.Tensor]
 
 
-def read(folder: Path, name: str) -> Data:
+def rows(images: npt.NDArray[np.uint8], labels: npt.NDArray[np.int64]) -> Data:
     """Images as rows in [0, 1], and labels."""
-    images = gzip.decompress((folder / f"{name}-images-idx3-ubyte.gz").read_bytes())[16:]
-    labels = gzip.decompress((folder / f"{name}-labels-idx1-ubyte.gz").read_bytes())[8:]
-    x = np.frombuffer(images, np.uint8).reshape(-1, 784).astype(np.float32) / 255
-    return torch.from_numpy(x), torch.from_numpy(np.frombuffer(labels, np.uint8).astype(np.int64))
+    x = images.reshape(len(images), -1).astype(np.float32) / 255
+    return torch.from_numpy(x), torch.from_numpy(labels)
 
 
 def net(seed: int, dtype: torch.dtype = torch.float32) -> nn.Module:
@@ -154,16 +156,23 @@ def trained(
     return tested(model, optimizer, test)
 
 
-def main() -> None:
+def main(argv: Sequence[str]) -> int:
     """Run all three and write their tables."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--steps", type=int, default=2000)
-    parser.add_argument("--seeds", type=int, default=2)
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
-    args = parser.parse_args()
+    parser = argparse.ArgumentParser(
+        prog="paroli reproduce precision",
+        description=__doc__.splitlines()[0] if __doc__ else None,
+    )
+    parser.add_argument("--steps", type=count, default=2000)
+    parser.add_argument("--seeds", type=count, default=2)
+    parser.add_argument("--out", type=Path, default=results_of("precision"))
+    args = parser.parse_args(argv)
     torch.set_num_threads(1)
-    train, test = read(args.data, "train"), read(args.data, "t10k")
+    try:
+        split = mnist.load()
+    except DataError as error:
+        print(f"paroli: {error}", file=sys.stderr)
+        return 1
+    train, test = rows(*split[:2]), rows(*split[2:])
     front_end = Path(paroli.torch.__file__).parent
     head = provenance(Path(__file__), front_end) | {
         "torch": torch.__version__,
@@ -172,16 +181,16 @@ def main() -> None:
     args.out.mkdir(parents=True, exist_ok=True)
     seeds = range(args.seeds)
     columns: tuple[str, ...] = ("seed", "step", "bits", "weights_off", "average_off")
-    rows = [row for seed in seeds for row in drifts(train, args.steps, seed)]
-    write_table(args.out / "drift.csv", head, columns, rows)
+    table = [row for seed in seeds for row in drifts(train, args.steps, seed)]
+    write_table(args.out / "drift.csv", head, columns, table)
     losses = ("test_loss_last", "test_loss_average")
-    rows = []
+    table = []
     for name, (dtype, settings) in BITS.items():
         for seed in seeds:
             found = trained(train, test, args.steps, seed, dtype, settings)
-            rows.append([name, seed, *(f"{x:.4f}" for x in found)])
-    write_table(args.out / "losses.csv", head, ("bits", "seed", *losses), rows)
-    rows = []
+            table.append([name, seed, *(f"{x:.4f}" for x in found)])
+    write_table(args.out / "losses.csv", head, ("bits", "seed", *losses), table)
+    table = []
     short = args.steps // 3
     for name, schedule in SCHEDULES.items():
         for of_gradients in (False, True):
@@ -198,11 +207,8 @@ def main() -> None:
                         of_gradients,
                     )
                     meant = "gradients" if of_gradients else "increments"
-                    rows.append([meant, name, lr, seed, *(f"{x:.4f}" for x in found)])
+                    table.append([meant, name, lr, seed, *(f"{x:.4f}" for x in found)])
     columns = ("lr_multiplies", "schedule", "lr", "seed", *losses)
     head["task"] = head["task"].replace(f"{args.steps} steps, constant lr 1", f"{short} steps")
-    write_table(args.out / "lr.csv", head, columns, rows)
-
-
-if __name__ == "__main__":
-    main()
+    write_table(args.out / "lr.csv", head, columns, table)
+    return 0

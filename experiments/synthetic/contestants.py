@@ -14,13 +14,18 @@ from paroli import (
     ftrl,
     full_adagrad,
     full_newton,
+    momentum,
     newton,
+    ons,
     percoordinate,
     recursive,
     rescaled,
     scinol,
 )
 from paroli.core.learner import Learner
+
+SCRIPT_RATE = "adagrad-0.01"
+"""The one rate that the authors' script gives to Adagrad."""
 
 UNBOUNDED = 1e9
 """A domain that no bet reaches: ScInOL without the outer layer has to find ẘ itself."""
@@ -91,6 +96,31 @@ NOTHING_TO_TUNE = (
 )
 
 
+PLAIN, NEWTON = rescaled(recursive(scinol(cap=None))), rescaled(recursive(ons()))
+
+OTHER_FORMS = (
+    Contestant(
+        "recursive-scinol-momentum", "Recursive: ScInOL, no cap, + momentum", momentum(PLAIN), 55
+    ),
+    Contestant(
+        "recursive-scinol-momentum-twice",
+        "Recursive: ScInOL, no cap, + momentum twice",
+        momentum(momentum(PLAIN)),
+        65,
+    ),
+    Contestant("recursive-ons", "Recursive: ONSBET", NEWTON, 40),
+    Contestant("recursive-ons-momentum", "Recursive: ONSBET, + momentum", momentum(NEWTON), 50),
+    Contestant(
+        "recursive-ons-momentum-twice",
+        "Recursive: ONSBET, + momentum twice",
+        momentum(momentum(NEWTON)),
+        60,
+    ),
+)
+"""Made of the paper's parts, but not what it ran in Figure 1: the authors' other inner learner, and
+the momentum analogue (the average that the appendix prints), once or around itself."""
+
+
 class Family(NamedTuple):
     """Learners that differ in a learning rate."""
 
@@ -148,3 +178,9 @@ def as_released(quick: bool) -> list[Contestant]:
         for player in contestants(quick)
         if player.key == "recursive-scinol" or player.family == "Adagrad"
     ]
+
+
+def other_forms() -> list[Contestant]:
+    """`OTHER_FORMS` beside the one that the paper ran, and Adagrad at the rates that matter."""
+    plain, *rivals = as_released(quick=True)
+    return [plain, *OTHER_FORMS, *(rival for rival in rivals if rival.key != SCRIPT_RATE)]

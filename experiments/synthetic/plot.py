@@ -23,6 +23,7 @@ from ..common.drawing import (
     save,
 )
 from ..common.records import read_table
+from .contestants import OTHER_FORMS
 from .problem import CONDITIONINGS
 from .tables import (
     LEARNERS,
@@ -42,6 +43,11 @@ STYLES = {
     "recursive-scinol": (BLUE, "-"),
     "recursive-scinol-cap": (SKY, "-"),
     "recursive-diagonal": (VERMILLION, "-"),
+    "recursive-scinol-momentum": (SKY, "-"),
+    "recursive-scinol-momentum-twice": (GREEN, "-"),
+    "recursive-ons": (VERMILLION, "-"),
+    "recursive-ons-momentum": (ORANGE, "-"),
+    "recursive-ons-momentum-twice": (PURPLE, "-"),
     "scinol": (BLUE, ":"),
     "diagonal": (VERMILLION, ":"),
     "full-newton": (PURPLE, "-"),
@@ -91,9 +97,10 @@ def _two_panels(title: str, y_label: str) -> tuple[Figure, dict[str, Axes]]:
 def _draw_errors(folder: Path) -> Figure:
     players = read_players(folder)
     head, _ = read_table(folder / errors_file(CONDITIONINGS[0]))
+    others = "forms that the paper did not run; " if OTHER_FORMS[0].key in players else ""
     figure, axes = _two_panels(
         "Absolute loss on ill-conditioned Gaussian rows: error of the last iterate\n"
-        f"({head['error']}; median and range over seeds)",
+        f"({others}{head['error']}; median and range over seeds)",
         "mean absolute error",
     )
     for conditioning, panel in axes.items():

@@ -18,7 +18,7 @@ from ..common.places import is_home, results_of
 from ..common.pool import run_jobs
 from ..common.records import provenance, source_hash, write_table
 from . import plot, race, regret, verdict
-from .contestants import as_released, contestants
+from .contestants import as_released, contestants, other_forms
 from .problem import CONDITION_NUMBER, CONDITIONINGS, DISTANCE, ROWS
 from .race import Race
 from .regret import COLUMNS, Trial
@@ -49,14 +49,14 @@ QUICK = Size(rounds=30_000, seeds=2, costly_share=1 / 3, costly_seeds=1, trials=
 def main(argv: Sequence[str]) -> int:
     """Run, write the tables, draw the figures, say where they are."""
     options = _parser().parse_args(argv)
-    folder: Path = options.out or default_folder(options.quick, options.as_released)
+    folder: Path = options.out or default_folder(options.quick, options.variant)
     folder.mkdir(parents=True, exist_ok=True)
     console = Console()
     if not options.redraw:
         size = _size(options)
         if options.only != "regret":
             _race(options, size, folder, console)
-        if options.only != "errors" and not options.as_released:
+        if options.only != "errors" and not options.variant:
             _try(options, size, folder, console)
     if (folder / LEARNERS).exists():
         console.print(summary(folder))
@@ -64,15 +64,14 @@ def main(argv: Sequence[str]) -> int:
     for picture in plot.draw(folder):
         console.print(f"picture: {picture}", soft_wrap=True)
     if is_home() and not options.quick and not options.out:
-        verdict.write_into(README, default_folder(quick=False, released=False))
+        verdict.write_into(README, default_folder(quick=False))
         console.print(f"tables: {README}", soft_wrap=True)
     return 0
 
 
-def default_folder(quick: bool, released: bool) -> Path:
+def default_folder(quick: bool, variant: str = "") -> Path:
     """Where the tables and pictures go unless the user says so."""
-    folder = results_of(HERE.name)
-    folder = folder / verdict.RELEASED if released else folder
+    folder = results_of(HERE.name) / variant
     return folder / "quick" if quick else folder
 
 
@@ -86,11 +85,19 @@ def _parser() -> argparse.ArgumentParser:
     add("--jobs", type=count, metavar="N", default=os.cpu_count() or 1, help="one a core")
     add("--out", type=Path, metavar="DIR", help="folder of the tables and pictures")
     add("--only", choices=("errors", "regret"), help="one of the two pictures")
-    add(
-        "--as-released",
-        action="store_true",
-        help=f"errors as the authors' script has them: on {ROWS} rows that come again and again",
-    )
+    variants = parser.add_mutually_exclusive_group()
+    for variant, text in (
+        (verdict.RELEASED, f"the authors' script: on {ROWS} rows that come again and again"),
+        (verdict.FORMS, "forms that the paper did not run: momentum, another inner learner"),
+    ):
+        variants.add_argument(
+            f"--{variant}",
+            dest="variant",
+            action="store_const",
+            const=variant,
+            default="",
+            help=f"other errors instead: {text}",
+        )
     add("--redraw", action="store_true", help="run nothing, draw from the tables in the folder")
     return parser
 
@@ -119,7 +126,7 @@ def _costly_rounds(size: Size) -> int:
 
 
 def _race(options: argparse.Namespace, size: Size, folder: Path, console: Console) -> None:
-    repeated: bool = options.as_released
+    repeated = options.variant == verdict.RELEASED
     head = {
         **_head(options, ERRORS_DEPEND_ON),
         "error": f"on {ROWS} training rows that come again and again"
@@ -129,7 +136,11 @@ def _race(options: argparse.Namespace, size: Size, folder: Path, console: Consol
         "seeds": f"0 to {size.seeds - 1}, of full-matrix Adagrad 0 to {size.costly_seeds - 1}; "
         "the same stream for all learners of a seed",
     }
-    players = as_released(options.quick) if repeated else contestants(options.quick)
+    players = {
+        "": lambda: contestants(options.quick),
+        verdict.RELEASED: lambda: as_released(options.quick),
+        verdict.FORMS: other_forms,
+    }[options.variant]()
     races = [
         Race(
             player,

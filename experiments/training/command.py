@@ -25,7 +25,7 @@ GPU_JOBS = 8
 """Small networks leave most of a GPU idle."""
 
 
-def main(experiment: Experiment, argv: Sequence[str]) -> int:
+def run(experiment: Experiment, argv: Sequence[str]) -> int:
     """Run what has no table yet, draw the figure, judge."""
     options = _parser(experiment).parse_args(argv)
     size = "quick" if options.quick else options.size
@@ -37,7 +37,7 @@ def main(experiment: Experiment, argv: Sequence[str]) -> int:
     planned = chosen.runs(options.device)
     if not options.redraw:
         try:
-            _run(planned, folder, options, console)
+            _train(planned, folder, options, console)
         except DataError as error:
             print(f"paroli: {error}", file=sys.stderr)
             return 1
@@ -46,14 +46,15 @@ def main(experiment: Experiment, argv: Sequence[str]) -> int:
         print(f"paroli: no tables of this size in {folder}", file=sys.stderr)
         return 1
     console.print(table(experiment, curves))
-    for finding in experiment.judge(curves, experiment.metric):
+    for judged in experiment.judge(curves, experiment.metric):
+        finding = judged.at(experiment.scale(size))
         console.print(f"{finding.verdict}: {finding.claim}. {finding.measured}")
-    picture = figures.draw(experiment, curves, folder, len(planned))
+    picture = figures.draw(experiment, curves, folder, size, len(planned))
     console.print(f"picture: {picture}", soft_wrap=True)
     return 0
 
 
-def _run(
+def _train(
     planned: Sequence[Run], folder: Path, options: argparse.Namespace, console: Console
 ) -> None:
     missing = [run for run in planned if options.again or not runs.is_done(folder, run)]

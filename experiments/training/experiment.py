@@ -14,8 +14,9 @@ from .loop import Run
 from .runs import Curves
 from .setting import Setting
 
-SIZES = ("full", "small", "quick", "smoke")
-"""As in the paper or near it; an hour on a few CPU cores; minutes; seconds, on made-up data."""
+SIZES = ("full", "cpu", "small", "quick", "smoke")
+"""As in the paper or near it; what one CPU core learns in a quarter of an hour; a few minutes;
+minutes for all together; seconds, on made-up data."""
 
 
 class Size(NamedTuple):
@@ -73,4 +74,12 @@ class Experiment:
     def folder(self, size: str) -> Path:
         """Where the results of a size are."""
         results = results_of(self.name.replace("-", "_"))
-        return results if size == "full" else results / size
+        return results if self.is_full(size) else results / size
+
+    def scale(self, size: str) -> str:
+        """What a size is called in `SCALES`."""
+        return "full" if self.is_full(size) else size
+
+    def is_full(self, size: str) -> bool:
+        """Whether a size is the full one by another name: what a CPU does in minutes."""
+        return self.sizes[size] == self.sizes["full"]

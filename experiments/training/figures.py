@@ -20,6 +20,7 @@ from ..common.drawing import (
     legend_below,
     save,
 )
+from ..common.report import SCALES
 from .experiment import Experiment, Panel
 from .runs import HIGHER_IS_BETTER, Curves, chosen, default
 
@@ -45,14 +46,18 @@ LABELS = {
 }
 
 
-def draw(experiment: Experiment, curves: Mapping[str, Curves], folder: Path, planned: int) -> Path:
-    """Draw what there are tables for."""
+def draw(
+    experiment: Experiment, curves: Mapping[str, Curves], folder: Path, size: str, planned: int
+) -> Path:
+    """Draw what there are tables for, out of so many planned runs of a size."""
     found = sum(len(some.seeds) for some in curves.values())
     rows, columns = len(experiment.panels), len(experiment.panels[0])
     figure = Figure(figsize=(5.6 * columns, 3.5 * rows + 1.1), layout="constrained")
     note = "median and range over seeds" if found > len(curves) else "one seed"
     part = "" if found == planned else f"; {found} of {planned} runs"
-    figure.suptitle(f"{experiment.title} ({note}{part})")
+    scale = experiment.scale(size)
+    cut = "" if scale == "full" else f", {SCALES[scale]}"
+    figure.suptitle(f"{experiment.title}{cut} ({note}{part})")
     grid = figure.subplots(rows, columns, squeeze=False)
     for axes, panels in zip(grid, experiment.panels, strict=True):
         for ax, panel in zip(axes, panels, strict=True):

@@ -1,13 +1,16 @@
-"""Learning rates, panels and deviations that experiments share."""
+"""Sizes, learning rates, panels and deviations that experiments share."""
 
 from __future__ import annotations
 
-from .experiment import Panel
+from .experiment import Panel, Size
+from .setting import Setting
 
 ADAM = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2)
 ADAGRAD = (1e-3, 3e-3, 1e-2, 3e-2, 1e-1)
 ADAM_FEW = (3e-4, 1e-3, 3e-3)
 ADAGRAD_FEW = (1e-2, 3e-2, 1e-1)
+ADAM_CPU = (3e-4, 1e-3, 3e-3, 1e-2)
+"""Short runs like high rates: with fewer of them the best one would be the last one."""
 ADAM_ONE, ADAGRAD_ONE = (1e-3,), (1e-2,)
 """Half a power of ten apart; `contestants.grid` adds the default where it is missing."""
 
@@ -33,3 +36,22 @@ COMMON_DEVIATIONS = (
     "train loss is that of the evaluated weights on fixed training rows, without augmentation or "
     "dropout; seconds are those of training alone",
 )
+
+
+def full(setting: Setting) -> Size:
+    """Every rate, three seeds."""
+    return Size(setting, 3, ADAM, ADAGRAD)
+
+
+def cut(
+    setting: Setting,
+    adam: tuple[float, ...] = ADAM_FEW,
+    adagrad: tuple[float, ...] = ADAGRAD_FEW,
+) -> Size:
+    """Some rates, one seed."""
+    return Size(setting, 1, adam, adagrad)
+
+
+def smoke(setting: Setting) -> Size:
+    """The default rates: to try the machinery."""
+    return Size(setting, 2, ADAM_ONE, ADAGRAD_ONE)

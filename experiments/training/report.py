@@ -9,18 +9,11 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from ..common.records import read_table
-from ..common.report import NOT_RUN, Finding, Section
+from ..common.report import NOT_RUN, SCALES, Finding, Section
 from . import runs
 from .experiment import Experiment
 from .figures import LABELS, PICTURE, highlighted
 from .runs import Curves
-
-SCALES = {
-    "full": "full size",
-    "small": "on a small cut",
-    "quick": "on a quick cut",
-    "smoke": "on made-up data",
-}
 
 
 def section(experiment: Experiment, sizes: Sequence[str]) -> Section:
@@ -31,15 +24,15 @@ def section(experiment: Experiment, sizes: Sequence[str]) -> Section:
         folder = experiment.folder(size)
         if all(runs.is_done(folder, run) for run in planned):
             curves = runs.read(folder, planned)
-            findings = experiment.judge(curves, experiment.metric)
-            if size != "full":
-                findings = [finding.on_another_scale(SCALES[size]) for finding in findings]
-                command += f" --size {size}"
+            scale = experiment.scale(size)
+            judged = experiment.judge(curves, experiment.metric)
+            findings = [finding.at(scale) for finding in judged] + _longer(experiment, size)
+            command += "" if scale == "full" else f" --size {scale}"
             head, _ = read_table(runs.path_of(folder, planned[0]))
             heads, rows = numbers(experiment, curves)
             pictures = [folder / PICTURE] if (folder / PICTURE).exists() else []
             made_by = (
-                f"{SCALES[size]}, {experiment.sizes[size].seeds} seeds, {head['device']}, "
+                f"{SCALES[scale]}, {_seeds(experiment.sizes[size].seeds)}, {head['device']}, "
                 f"torch {head['torch']}, paroli {head['paroli']}; {head['configuration']}"
             )
             versions = len(runs.versions(folder, planned))
@@ -62,6 +55,23 @@ def section(experiment: Experiment, sizes: Sequence[str]) -> Section:
         *(experiment.name, experiment.title, experiment.claim, command, findings),
         *([], (), [], NOT_RUN, experiment.deviations),
     )
+
+
+def _longer(experiment: Experiment, size: str) -> list[Finding]:
+    """What the CPU-sized cut adds, where it has fewer runs than the full size, but longer ones."""
+    cut = experiment.sizes.get("cpu", experiment.sizes[size])
+    if not experiment.is_full(size) or cut.setting.steps <= experiment.sizes[size].setting.steps:
+        return []
+    folder, planned = experiment.folder("cpu"), cut.runs("cpu")
+    if not all(runs.is_done(folder, run) for run in planned):
+        return []
+    how = f"{cut.setting.steps:,} steps, {_seeds(cut.seeds)}"
+    judged = experiment.judge(runs.read(folder, planned), experiment.metric)
+    return [finding._replace(claim=f"{finding.claim} ({how})").at("cpu") for finding in judged]
+
+
+def _seeds(count: int) -> str:
+    return "one seed" if count == 1 else f"{count} seeds"
 
 
 def numbers(

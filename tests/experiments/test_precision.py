@@ -1,19 +1,18 @@
 """The experiment on fewer bits and on lr runs, and its tables say what its README says."""
 
-import gzip
-import os
 import re
 import statistics
-import subprocess
-import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from experiments.common.records import read_table
-
 pytest.importorskip("torch")
+
+from experiments.common.records import read_table
+from experiments.data import mnist
+from experiments.training.setting import Source
+from paroli import cli
+
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "experiments" / "precision"
 README = (FOLDER / "README.md").read_text("utf-8")
@@ -33,25 +32,23 @@ def mean(table: str, column: str, **where: str) -> float:
     return statistics.mean(found)
 
 
-def test_it_runs(tmp_path: Path) -> None:
-    rng = np.random.default_rng(0)
-    for name, count in (("train", 200), ("t10k", 50)):
-        for kind, size, high in (("images-idx3", 784, 256), ("labels-idx1", 1, 10)):
-            data = rng.integers(0, high, count * size, dtype=np.uint8).tobytes()
-            head = bytes(16 if size > 1 else 8)
-            (tmp_path / f"{name}-{kind}-ubyte.gz").write_bytes(gzip.compress(head + data))
-    command = [sys.executable, "-m", "experiments.precision.run", "--data", str(tmp_path)]
-    subprocess.run(
-        [*command, "--steps", "6", "--seeds", "1", "--out", str(tmp_path)],
-        cwd=ROOT,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-        check=True,
-        capture_output=True,
-    )
+def test_it_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made_up = Source("mnist", rows=200, test_rows=50, made_up=True).load()
+    monkeypatch.setattr(mnist, "load", lambda: made_up)
+    arguments = ["--steps", "6", "--seeds", "1", "--out", str(tmp_path)]
+    assert cli.main(["reproduce", "precision", *arguments]) == 0
     for name in TABLES:
         now, then = (read_table(at / f"{name}.csv") for at in (tmp_path, FOLDER / "results"))
         assert list(now[1][0]) == list(then[1][0])
         assert set(now[0]) == set(then[0])
+
+
+def test_without_data_it_says_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PAROLI_DATA", str(tmp_path))
+    assert cli.main(["reproduce", "precision", "--out", str(tmp_path)]) == 1
+    assert "unset PAROLI_DATA to have it fetched" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

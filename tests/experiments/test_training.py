@@ -5,25 +5,31 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 torch = pytest.importorskip("torch")
 
 from experiments.common.report import (  # noqa: E402
     NOT,
     NOT_RUN,
+    ON_CPU,
     OTHER_SCALE,
     PARTLY,
     REPRODUCED,
     Finding,
 )
+from experiments.data import mnist  # noqa: E402
+from experiments.data.split import Split  # noqa: E402
 from experiments.mnist_logistic.run import EXPERIMENT as LOGISTIC  # noqa: E402
-from experiments.training import judges, loop, report, runs  # noqa: E402
+from experiments.ptb_transformer.run import EXPERIMENT as PTB  # noqa: E402
+from experiments.training import figures, judges, loop, report, resnet, runs  # noqa: E402
+from experiments.training import setting as settings  # noqa: E402
 from experiments.training.batches import Batches, _augmented  # noqa: E402
 from experiments.training.contestants import NOTHING_TO_TUNE, Contestant, grid  # noqa: E402
 from experiments.training.experiment import Size  # noqa: E402
-from experiments.training.figures import highlighted  # noqa: E402
+from experiments.training.figures import LABELS, highlighted  # noqa: E402
 from experiments.training.loop import Look, Run, train  # noqa: E402
-from experiments.training.perceptron import Perceptron  # noqa: E402
+from experiments.training.perceptron import Perceptron, Standardised  # noqa: E402
 from experiments.training.resnet import ResNet  # noqa: E402
 from experiments.training.runs import Curves  # noqa: E402
 from experiments.training.setting import Setting, Source  # noqa: E402
@@ -69,6 +75,32 @@ def test_resnet32_has_32_layers_with_weights() -> None:
     assert sum(p.numel() for p in network.parameters()) == 464_154
     images = torch.randint(0, 256, (2, 3, 32, 32), dtype=torch.uint8)
     assert network(images).shape == (2, 10)
+
+
+def test_a_block_is_beside_a_path_without_weights() -> None:
+    for channels, new in ((4, 4), (4, 8)):
+        block = resnet._Block(channels, new).eval()
+        torch.nn.init.zeros_(block.second_norm.weight)
+        x = torch.randn(2, channels, 8, 8)
+        y = block(x)
+        if channels == new:
+            torch.testing.assert_close(y, x.relu())
+        else:  # every other pixel, and zeros for the channels that are new
+            torch.testing.assert_close(y[:, :channels], x[:, :, ::2, ::2].relu())
+            assert (y[:, channels:] == 0).all()
+
+
+def test_bytes_become_numbers_of_mean_0_and_variance_1() -> None:
+    split = Source("mnist", made_up=True).load()
+    images = torch.from_numpy(split.inputs).double() / 255
+    found = Standardised((float(images.mean()),), (float(images.std()),))(
+        torch.from_numpy(split.inputs)
+    )
+    assert float(found.mean()) == pytest.approx(0, abs=1e-5)
+    assert float(found.std()) == pytest.approx(1, abs=1e-5)
+    # Networks begin with it.
+    assert isinstance(Perceptron().build()[0], Standardised)
+    assert isinstance(ResNet(1).build()[0], Standardised)
 
 
 def test_perceptron_widths_and_start() -> None:
@@ -144,11 +176,42 @@ def test_augmented_images_are_shifted_and_mirrored() -> None:
         assert len({key[i] for key in seen}) == values
 
 
-def test_a_source_keeps_the_first_rows_of_one_shuffle() -> None:
-    few, more = (Source("mnist", rows=n, test_rows=8, made_up=True).load() for n in (16, 16))
-    np.testing.assert_array_equal(few.inputs, more.inputs)
-    assert few.inputs.shape == (16, 1, 28, 28)
-    assert few.test_inputs.shape == (8, 1, 28, 28)
+def test_images_are_changed_anew_at_every_step() -> None:
+    def of_one_image(setting: Setting, seed: int) -> Batches:
+        batches = Batches(setting, seed, torch.device("cpu"))
+        batches.inputs = batches.inputs[:1].repeat(len(batches.inputs), 1, 1, 1)
+        return batches  # only the changes differ
+
+    batches = of_one_image(IMAGES, 3)
+    first, second, again = (batches.at(step)[0] for step in (0, 1, 0))
+    assert not torch.equal(first, second)
+    assert torch.equal(first, again)
+    assert not torch.equal(of_one_image(IMAGES, 4).at(0)[0], first)
+    plain = of_one_image(replace(IMAGES, augment=False), 3)
+    assert (plain.at(0)[0] == batches.inputs[0]).all()
+
+
+def test_a_source_keeps_the_first_rows_of_one_shuffle(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, test_rows = np.arange(100)[:, None], np.arange(1000, 1030)[:, None]
+    split = Split(rows, rows[:, 0] % 10, test_rows, test_rows[:, 0] % 10)
+    monkeypatch.setattr(mnist, "load", lambda: split)
+
+    def loaded(count: int | None, test_count: int | None) -> Split:
+        settings._load.cache_clear()  # what another process would read
+        return Source("mnist", rows=count, test_rows=test_count).load()
+
+    few, more, whole = loaded(16, 8), loaded(32, 8), loaded(None, None)
+    for found in (few, more):
+        np.testing.assert_array_equal(found.inputs, whole.inputs[: len(found.inputs)])
+        np.testing.assert_array_equal(found.test_inputs, whole.test_inputs[:8])
+    assert (len(few.inputs), len(more.inputs)) == (16, 32)
+    # Each row once, training rows and test rows apart, and everyone with its own target.
+    np.testing.assert_array_equal(np.sort(whole.inputs, axis=0), rows)
+    np.testing.assert_array_equal(np.sort(whole.test_inputs, axis=0), test_rows)
+    assert not np.array_equal(whole.inputs, rows)
+    np.testing.assert_array_equal(whole.targets, whole.inputs[:, 0] % 10)
+    np.testing.assert_array_equal(whole.test_targets, whole.test_inputs[:, 0] % 10)
+    settings._load.cache_clear()
 
 
 # The loop --------------------------------------------------------------------------------------
@@ -220,7 +283,81 @@ def test_looks_are_those_of_a_plain_loop() -> None:
     accuracy = (scores.argmax(1) == batches.test_targets).double().mean().item()
     assert looks[2].test_accuracy == accuracy
     assert looks[2].batch_loss == pytest.approx(np.mean(losses[5:]), rel=1e-5)
+    scores = network(batches.inputs)
+    expected = torch.nn.functional.cross_entropy(scores, batches.targets).item()
+    assert looks[2].train_loss == pytest.approx(expected, rel=1e-5)
+    accuracy = (scores.argmax(1) == batches.targets).double().mean().item()
+    assert looks[2].train_accuracy == pytest.approx(accuracy)
     assert looks[-1].train_loss < 0.5 * looks[0].train_loss
+
+
+def test_only_the_first_rows_are_measured() -> None:
+    looks = trained(replace(DIGITS, measured_rows=10), ADAM)
+    assert {round(10 * look.train_accuracy, 6) % 1 for look in looks} == {0}
+    assert looks[0].train_loss == pytest.approx(
+        trained(replace(DIGITS, measured_rows=10), ADAM, 1)[0].train_loss
+    )
+    assert looks[0].train_loss != trained(DIGITS, ADAM)[0].train_loss
+
+
+def test_nothing_is_dropped_when_measured() -> None:
+    setting = replace(REVIEWS, network=replace(REVIEWS.network, dropout=0.5), steps=2, looks=1)
+    looks = trained(setting, ADAM)
+    torch.manual_seed(1)
+    network = setting.network.build().eval()
+    batches = Batches(setting, 1, torch.device("cpu"))
+    expected = torch.nn.functional.cross_entropy(network(batches.test_inputs), batches.test_targets)
+    assert looks[0].test_loss == pytest.approx(expected.item(), rel=1e-5)
+
+
+def test_the_average_is_the_optimizers_own() -> None:
+    looks = trained(DIGITS, OURS["recursive-shipped"])
+    torch.manual_seed(1)
+    network = DIGITS.network.build()
+    optimizer = RecursiveOptimizer(network.parameters())
+    batches = Batches(DIGITS, 1, torch.device("cpu"))
+    for step in range(10):
+        x, y = batches.at(step)
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(network(x), y).backward()
+        optimizer.step()
+    optimizer.eval()
+    scores = network(batches.test_inputs)
+    expected = torch.nn.functional.cross_entropy(scores, batches.test_targets).item()
+    assert looks[2].test_loss == pytest.approx(expected, rel=1e-5)
+
+
+def test_seconds_are_those_of_training_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 0.0
+    plain_step, plain_measure = loop.take_step, loop._measure
+
+    def step(*arguments: object) -> torch.Tensor:
+        nonlocal now
+        now += 1
+        return plain_step(*arguments)
+
+    def measure(*arguments: object) -> tuple[float, float]:
+        nonlocal now
+        now += 1000
+        return plain_measure(*arguments)
+
+    monkeypatch.setattr(loop, "take_step", step)
+    monkeypatch.setattr(loop, "_measure", measure)
+    monkeypatch.setattr(loop, "_clock", lambda run: now)
+    run, saved = Run(DIGITS, ADAM, 1, "cpu"), tmp_path / "saved.pt"
+    reports = iter([None, None, Interrupted()])
+
+    def stop(_: float) -> None:
+        if (error := next(reports)) is not None:
+            raise error
+
+    with pytest.raises(Interrupted):
+        train(run, stop, saved, save_every=0)
+    assert saved.exists()
+    looks = train(run, lambda _: None, saved, save_every=0)
+    assert [look.seconds for look in looks] == [look.step for look in looks]
 
 
 def test_the_average_is_evaluated_and_training_knows_nothing_of_it() -> None:
@@ -294,6 +431,14 @@ def test_tables_are_of_one_run_and_say_so(tmp_path: Path) -> None:
     np.testing.assert_allclose(found, np.array(looks), rtol=1e-4)
 
 
+def test_the_fingerprint_is_of_every_file_that_the_numbers_depend_on() -> None:
+    shown_only = {"command", "experiment", "figures", "grids", "judges", "report", "runs"}
+    files = {path.stem for path in Path(runs.__file__).parent.glob("[a-z]*.py")}
+    assert files - shown_only == set(runs.PARTS)
+    assert all(source.exists() for source in runs.SOURCES)
+    assert Path(mnist.__file__).parent in runs.SOURCES
+
+
 def curve(key: str, *ends: float, family: str = "", rate: float = 0.0, column: str) -> Curves:
     """A contestant whose seeds see these values in the middle, and worse ones at the ends."""
     worse = -0.1 if column in runs.HIGHER_IS_BETTER else 0.1
@@ -355,6 +500,52 @@ def test_highlighted_names_the_best_and_the_default() -> None:
     }
 
 
+# Figures ---------------------------------------------------------------------------------------
+
+
+def test_panels_are_laid_out_as_they_are_listed_and_draw_the_tables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[Figure] = []
+
+    def keep(figure: Figure, path: Path) -> Path:
+        drawn.append(figure)
+        return path
+
+    monkeypatch.setattr(figures, "save", keep)
+    setting = replace(DIGITS, steps=4, looks=2)
+    tiny = Size(setting, 2, (1e-3, 3e-3), (1e-2,))
+    planned = tiny.runs("cpu")
+    for i, run in enumerate(planned):
+        rows = [Look(step, 0.5, 10 + step, *(i + step + k for k in range(5))) for step in (0, 2, 4)]
+        runs.write(tmp_path, run, 1, rows)
+    curves = runs.read(tmp_path, planned)
+    assert figures.draw(PTB, curves, tmp_path, "full", len(planned)) == tmp_path / "figure.png"
+    figures.draw(PTB, curves, tmp_path, "cpu", len(planned) + 1)
+    figure, unfinished = drawn
+    assert figure.get_suptitle() == "Penn Treebank with a transformer (median and range over seeds)"
+    assert "transformer, on a CPU-sized cut (median" in unfinished.get_suptitle()
+    assert unfinished.get_suptitle().endswith(f"; {len(planned)} of {len(planned) + 1} runs)")
+    panels = [panel for row in PTB.panels for panel in row]
+    assert len(figure.axes) == len(panels) == 6
+    for ax, panel in zip(figure.axes, panels, strict=True):
+        assert (ax.get_xlabel(), ax.get_ylabel()) == (LABELS[panel.against], LABELS[panel.column])
+        lines = {str(line.get_label()): line for line in ax.lines}
+        bands = iter(ax.collections)
+        for key, label in highlighted(curves, PTB.metric).items():
+            line, columns = lines.pop(label), curves[key].columns
+            np.testing.assert_array_equal(line.get_xdata(), columns[panel.against][0])
+            np.testing.assert_array_equal(line.get_ydata(), columns[panel.column].mean(0))
+            (outline,) = (path.vertices for path in next(bands).get_paths())
+            assert outline[:, 1].min() == columns[panel.column].min()
+            assert outline[:, 1].max() == columns[panel.column].max()
+        (thin,) = lines.values()  # the rate that is neither best nor the default
+        np.testing.assert_array_equal(
+            thin.get_ydata(), curves["adam-0.003"].columns[panel.column].mean(0)
+        )
+        assert thin.get_linewidth() < line.get_linewidth()
+
+
 # Verdicts --------------------------------------------------------------------------------------
 
 
@@ -373,11 +564,11 @@ def verdict(findings: list[Finding]) -> str:
     ],
 )
 def test_level_with_adam(recursive: list[float], shipped: list[float], expected: str) -> None:
-    rivals = {"adam_1": [0.87, 0.88, 0.89], "adam_3": [0.1, 0.2, 0.3]}
+    rivals = {"adam_1": [0.1, 0.2, 0.3], "adam_3": [0.87, 0.88, 0.89]}  # 0.001 is the default
     found = curves("test_accuracy", recursive=recursive, recursive_shipped=shipped, **rivals)
     findings = judges.level_with_adam(found, "test_accuracy")
     assert verdict(findings) == expected
-    assert "adam_1 0.88" in findings[0].measured
+    assert "adam_3 0.88" in findings[0].measured
     # A loss is judged the other way round.
     turned = {key.replace("-", "_"): list(1 - c.best("test_accuracy")) for key, c in found.items()}
     assert verdict(judges.level_with_adam(curves("test_loss", **turned), "test_loss")) == expected
@@ -393,7 +584,8 @@ def test_level_with_adam(recursive: list[float], shipped: list[float], expected:
     ],
 )
 def test_slightly_behind_adam(recursive: list[float], shipped: list[float], expected: str) -> None:
-    found = curves("test_accuracy", recursive=recursive, recursive_shipped=shipped, adam_1=[0.875])
+    rivals = {"adam_1": [0.5], "adam_3": [0.875]}
+    found = curves("test_accuracy", recursive=recursive, recursive_shipped=shipped, **rivals)
     assert verdict(judges.slightly_behind_adam(found, "test_accuracy")) == expected
 
 
@@ -418,6 +610,22 @@ def test_momentum(released: list[float], printed: list[float], helps: str, hurts
 
 
 @pytest.mark.parametrize(
+    ("column", "near", "far"),
+    [("test_accuracy", 0.8955, 0.8945), ("test_loss", 0.909, 0.911)],
+)
+def test_what_one_seed_cannot_tell_is_level(column: str, near: float, far: float) -> None:
+    for ours, expected in ((near, REPRODUCED), (far, NOT)):
+        one = curves(column, recursive=[ours], adam_1=[0.9])
+        assert verdict(judges.level_with_adam(one, column)) == expected
+        two = curves(column, recursive=[ours, ours], adam_1=[0.9, 0.9])
+        assert verdict(judges.level_with_adam(two, column)) == NOT
+        # Level is neither helped nor hurt.
+        one = curves(column, recursive=[0.9], recursive_momentum=[ours])
+        hurt = REPRODUCED if expected == NOT else NOT
+        assert verdict(judges.momentum_hurts(one, column)) == hurt
+
+
+@pytest.mark.parametrize(
     ("recursive", "adagrad", "expected"),
     [(0.2015, 0.2, REPRODUCED), (0.2, 0.21, PARTLY), (0.21, 0.2, NOT)],
 )
@@ -435,6 +643,11 @@ def test_same_train_loss_looks_at_the_end(recursive: float, adagrad: float, expe
     findings = judges.same_train_loss(found, "test_accuracy")
     assert verdict(findings) == expected
     assert "adam_3" not in findings[0].measured
+    # Halfway all are lower by 0.1.
+    ends = np.array([recursive, 0.2, adagrad])
+    at_end, halfway = (values.max() / values.min() - 1 for values in (ends, ends - 0.1))
+    said = f"the largest excess was {halfway:.1%} halfway and is {at_end:.1%} at the end"
+    assert findings[0].measured.endswith(said)
 
 
 # Sections --------------------------------------------------------------------------------------
@@ -471,4 +684,19 @@ def test_a_section_is_of_the_largest_size_that_is_whole(
     found = report.section(experiment, sizes)
     assert [finding.verdict for finding in found.findings] == [REPRODUCED]
     assert found.command == "paroli reproduce mnist-logistic"
+    # A cut of fewer networks that train longer adds what it found, in its own words.
+    longer = Size(replace(setting, steps=6, looks=2), 1, (1e-3,), (1e-2,))
+    experiment = replace(experiment, sizes={**experiment.sizes, "cpu": longer})
+    assert report.section(experiment, ("full", "cpu")) == found
+    for run in longer.runs("cpu"):
+        assert report.section(experiment, ("full", "cpu")) == found
+        looks = [Look(step, step / 2, 0.1 * step, *[0.5] * 5) for step in (0, 3, 6)]
+        runs.write(experiment.folder("cpu"), run, 1, looks)
+    both = report.section(experiment, ("full", "cpu"))
+    assert [finding.verdict for finding in both.findings] == [REPRODUCED, ON_CPU[REPRODUCED]]
+    assert both.findings[1].claim == f"{found.findings[0].claim} (6 steps, one seed)"
+    assert both._replace(findings=found.findings) == found
+    # One that does not train longer is only shown where there is nothing else.
+    shorter = replace(experiment, sizes={**experiment.sizes, "cpu": tiny})
+    assert report.section(shorter, ("full", "cpu")).findings == found.findings
     assert report.section(experiment, ("quick",)).findings[0].verdict == NOT_RUN
