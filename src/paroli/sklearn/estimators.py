@@ -228,11 +228,11 @@ class RecursiveClassifier(ClassifierMixin, _Recursive):  # type: ignore[misc]
         self._validate_params()
         goes_on = self.warm_start and hasattr(self, "learner_")
         X, y = self._validated(X, y, reset=not goes_on)
-        check_classification_targets(y)
+        classes = self.classes_ if goes_on else np.unique(y)
+        _check_targets(y, classes)
         if goes_on:
             learner = self.learner_
         else:
-            classes = np.unique(y)
             _check_classes(classes)
             self.classes_ = classes
             learner = self._new_learner(X, len(classes))
@@ -254,7 +254,7 @@ class RecursiveClassifier(ClassifierMixin, _Recursive):  # type: ignore[misc]
                 "as a dict, that compute_class_weight('balanced', classes=..., y=...) finds"
             )
         X, y = self._validated(X, y, reset=first)
-        check_classification_targets(y)
+        _check_targets(y, np.unique(classes) if first else self.classes_)
         if first:
             classes = np.unique(classes)
             _check_classes(classes)
@@ -492,6 +492,12 @@ def _weights_of(sample_weight: Any, X: Any) -> Floats | None:
         sample_weight, X, dtype=np.float64, ensure_non_negative=True
     )
     return weights
+
+
+def _check_targets(y: Any, classes: Any) -> None:
+    """Refuse labels that are no classes; those that are unknown are refused later."""
+    # What two classes are says as much as all labels do, and sorts nothing.
+    check_classification_targets(classes if len(classes) == 2 else y)
 
 
 def _check_classes(classes: Any) -> None:

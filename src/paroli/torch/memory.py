@@ -85,8 +85,10 @@ def in_large_pages(x: torch.Tensor) -> None:
     A step goes through eight arrays at once: of small pages the processor cannot know where so many
     are, and waits to be told.
     """
+    if torch.compiler.is_compiling() or x.device.type != "cpu" or not x.is_contiguous():
+        return
     advise = _advice()
-    if advise is None or x.device.type != "cpu" or not x.is_contiguous():
+    if advise is None:
         return
     begin = -(-x.data_ptr() // LARGE_PAGE) * LARGE_PAGE
     whole = (x.data_ptr() + x.nbytes - begin) // LARGE_PAGE * LARGE_PAGE
