@@ -140,8 +140,14 @@ def altered(change: Callable[[dict[str, Any]], None], members: dict[str, bytes])
 
 
 def test_a_newer_model_asks_for_a_newer_paroli() -> None:
-    with pytest.raises(ModelError, match=r"the form 2 of paroli .* reads up to 1: install a newer"):
-        models.from_bytes(altered(lambda header: header.update(version=2), {}))
+    later, text = models.VERSION + 1, r"the form {} of paroli .* reads the form {}: install a newer"
+    with pytest.raises(ModelError, match=text.format(later, models.VERSION)):
+        models.from_bytes(altered(lambda header: header.update(version=later), {}))
+
+
+def test_a_model_of_an_older_form_is_refused() -> None:
+    with pytest.raises(ModelError, match=r"the form 1 of paroli .*: learn the model anew"):
+        models.from_bytes(altered(lambda header: header.update(version=1), {}))
 
 
 def test_another_kind_of_file_is_named() -> None:

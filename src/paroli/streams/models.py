@@ -26,8 +26,8 @@ import numpy.typing as npt
 import paroli
 
 KIND = "paroli model"
-VERSION = 1
-"""Of the file's form.  A reader refuses larger ones."""
+VERSION = 2
+"""Of the file's form, which is that of the learner's tables and numbers.  Others are refused."""
 
 HEADER = "header.json"
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the first date that a zip knows: files do not depend on the clock
@@ -38,7 +38,7 @@ Content: TypeAlias = Mapping[str, npt.NDArray[Any] | float | int | str]
 
 
 class ModelError(Exception):
-    """A file that is no model, or a damaged or newer one; the message names it."""
+    """A file that is no model, or damaged, or of another form; the message names it."""
 
 
 @dataclass(frozen=True)
@@ -144,10 +144,12 @@ def from_bytes(data: bytes) -> Model:
     header = json.loads(header_data)
     if header.get("kind") != KIND:
         raise ModelError(f"this is a {header.get('kind')!r}, not a {KIND!r}")
-    if header["version"] > VERSION:
+    if header["version"] != VERSION:
+        newer = header["version"] > VERSION
         raise ModelError(
             f"this has the form {header['version']} of paroli {header['paroli']}; paroli "
-            f"{paroli.__version__} reads up to {VERSION}: install a newer one"
+            f"{paroli.__version__} reads the form {VERSION}: "
+            + ("install a newer one" if newer else "learn the model anew, or use that version")
         )
     for name, digest in header["sha256"].items():
         if name not in members or hashlib.sha256(members[name]).hexdigest() != digest:
