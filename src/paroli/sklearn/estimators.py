@@ -193,6 +193,7 @@ class RecursiveClassifier(ClassifierMixin, _Recursive):  # type: ignore[misc]
         "loss": [StrOptions(set(CLASSIFYING))],
         "class_weight": [StrOptions({"balanced"}), dict, None],
     }
+    classes_: npt.NDArray[Any]
 
     def __init__(
         self,
