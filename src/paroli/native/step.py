@@ -79,7 +79,7 @@ def source(form: Form, layout: Layout) -> tuple[str, int, tuple[str, ...], tuple
         expressions[name] = f"({wide})" + STORED[precision][1].format(f"s_{name}[i]")
     for name, precision in (("gradient", form.gradient), ("point", form.point)):
         expressions[name] = f"({wide})" + STORED[precision][1].format(f"s_{name}[i]")
-    expressions["i"] = "first + i"
+    expressions["i"] = "origin + i"
 
     def loop(
         name: str,
@@ -92,8 +92,7 @@ def source(form: Form, layout: Layout) -> tuple[str, int, tuple[str, ...], tuple
         """One function; ``exactly``: sums are in double precision within a row too.
 
         With ``least`` (the parts that never fall below a number) for what is near: of float32, runs
-        of entries are added up first, in single precision, since the conversions take longer than
-        all else.
+        of entries are added up first, in single precision, and only their sums are converted.
         """
         nodes = [*added, *written.values(), *given.values()]
         if least is not None and shortest_length(nodes, least) > SMALL:
@@ -124,8 +123,8 @@ def source(form: Form, layout: Layout) -> tuple[str, int, tuple[str, ...], tuple
                 kind = STORED[precision][0]
                 const = "" if part in written else "const "
                 lines.append(f"{const}{kind} *restrict s_{part} = ({kind} *)({where});")
-        if "first" in text:
-            lines.append("const int32_t first = (int32_t)begin;")
+        if expressions["i"] in text:
+            lines.append("const int32_t origin = (int32_t)begin;")
         begin, end = "0", "n"
         if in_runs:
             begin, end = "run", f"(n - run < {RUN} ? n : run + {RUN})"
